@@ -1,0 +1,1 @@
+"""The words every room uses: targets, statistics, the contracts of the parts, and the one equation."""

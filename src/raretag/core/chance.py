@@ -1,0 +1,53 @@
+"""Random numbers that depend on what they are for, not on when they are drawn.
+
+A draw is a hash of its key, for example (seed, epoch, item, label). So masks, hidden labels and samples are the same for
+every batch order, number of processes and after a resume. The hash is the finaliser of SplitMix64 (Steele et al. 2014).
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+_GOLDEN = -7046029254386353131  # 0x9E3779B97F4A7C15 as a signed number
+_FIRST = -4658895280553007687  # 0xBF58476D1CE4E5B9
+_SECOND = -7723592293110705685  # 0x94D049BB133111EB
+
+
+def _shift(x: Tensor, bits: int) -> Tensor:
+    return (x >> bits) & ((1 << (64 - bits)) - 1)  # int64 shifts copy the sign; a hash needs zeros
+
+
+def mix(x: Tensor) -> Tensor:
+    """Scramble int64 numbers; a bijection."""
+    x = (x ^ _shift(x, 30)) * _FIRST
+    x = (x ^ _shift(x, 27)) * _SECOND
+    return x ^ _shift(x, 31)
+
+
+def key(*parts: int | Tensor) -> Tensor:
+    """One int64 hash for a tuple of integers or broadcastable integer tensors."""
+    state = torch.zeros((), dtype=torch.int64)
+    for part in parts:
+        part = torch.as_tensor(part, dtype=torch.int64)
+        state = mix(state.to(part.device) + _GOLDEN + part)
+    return state
+
+
+def uniform(*parts: int | Tensor) -> Tensor:
+    """Numbers in [0, 1), float64, one for each broadcast key."""
+    return _shift(key(*parts), 11).double() * 2.0**-53
+
+
+def permutation(size: int, *parts: int) -> Tensor:
+    """An order of range(size) that depends on the key alone."""
+    return torch.argsort(key(*parts, torch.arange(size)), stable=True)
+
+
+def of_names(names: Sequence[str]) -> Tensor:
+    """An int64 for each name, so that a draw can belong to an item whatever its place in the file."""
+    digests = (hashlib.blake2b(name.encode(), digest_size=8).digest() for name in names)
+    return torch.tensor([int.from_bytes(digest, "little", signed=True) for digest in digests], dtype=torch.int64)

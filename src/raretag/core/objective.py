@@ -1,0 +1,106 @@
+r"""The one equation. Every method is a choice of its parts::
+
+    t = complete(z, y)                         what an unknown label is taken to be
+    s+, s- = shape(z, t)                       margins, biases, scales on the logits
+    k = keep(z, t)                             which terms count
+    w = weigh(z, t)                            how much each counts
+    L = reduce( k w ( t score+(s+) + (1 - t) score-(s-) ) )
+
+A slot that is None does nothing: s+ = s- = z, k = w = 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import torch
+from torch import Tensor, nn
+
+from raretag.core import processes
+from raretag.core.context import Context
+from raretag.core.errors import UserError
+from raretag.core.numerics import in_full_precision
+from raretag.core.parts import Complete, Keep, Part, Ratio, Reduce, Score, Shape, Weigh
+from raretag.core.targets import Targets
+
+NOWHERE = Context()
+SLOTS = ("complete", "shape", "keep", "weigh", "score", "reduce")
+
+
+class Objective(nn.Module):
+    complete: Complete
+    shape: Shape | None
+    keep: Keep | None
+    weigh: Weigh | None
+    score: Score
+    reduce: Reduce
+
+    def __init__(
+        self,
+        *,
+        complete: Complete,
+        score: Score,
+        reduce: Reduce,
+        shape: Shape | None = None,
+        keep: Keep | None = None,
+        weigh: Weigh | None = None,
+    ) -> None:
+        super().__init__()
+        self.complete, self.shape, self.keep, self.weigh = complete, shape, keep, weigh
+        self.score, self.reduce = score, reduce
+
+    def replaced(self, **parts: Part | None) -> Objective:
+        """The same objective with other parts in some slots; the remaining parts are shared, not copied."""
+        return Objective(**{slot: parts.get(slot, getattr(self, slot)) for slot in SLOTS})  # type: ignore[arg-type]
+
+    def forward(self, logits: Tensor, targets: Targets, context: Context = NOWHERE) -> Tensor:
+        """The loss of the batch of all processes.
+
+        Engines average gradients over processes; the factor below turns that into global sum / global denominator,
+        so gradients do not depend on how a batch was cut up. The mean of this value over processes is the loss.
+        """
+        ratio = self.ratio(logits, targets, context)
+        loss = ratio.numerator * processes.count()
+        return loss if ratio.denominator is None else loss / processes.total(ratio.denominator)
+
+    def ratio(self, logits: Tensor, targets: Targets, context: Context = NOWHERE) -> Ratio:
+        """This process's share of the numerator and denominator."""
+        terms, kept = self.terms(logits, targets, context)
+        return self.reduce(terms, kept)
+
+    def terms(self, logits: Tensor, targets: Targets, context: Context = NOWHERE) -> tuple[Tensor, Tensor]:
+        """The unreduced loss, and which of its terms count: both [B, C]."""
+        if logits.shape != targets.value.shape:
+            raise UserError(
+                f"logits {tuple(logits.shape)} do not match targets {tuple(targets.value.shape)}: "
+                "expected [items, labels] for both; was the model made for a different label list?"
+            )
+        z = in_full_precision(logits)
+        t = self.complete(z, Targets(targets.value.to(z.dtype), targets.observed), context)
+        positive_s, negative_s = (z, z) if self.shape is None else self.shape(z, t, context)
+        kept = t.counted if self.keep is None else t.counted & self.keep(z, t, context).bool()
+
+        score = t.value * self.score.positive(positive_s, t) + (1.0 - t.value) * self.score.negative(negative_s, t)
+        if self.weigh is not None:
+            score = self.weigh(z, t, context) * score
+        return torch.where(kept, score, 0.0), kept
+
+    def parts(self) -> Iterator[Part]:
+        """Every part, and the parts inside parts; a part that sits in two slots comes once."""
+        return (module for module in self.modules() if isinstance(module, Part))
+
+    def observe(self, logits: Tensor, targets: Targets, context: Context) -> None:
+        logits = in_full_precision(logits.detach())
+        for part in self.parts():
+            part.observe(logits, targets, context)
+
+    def end_epoch(self, context: Context) -> None:
+        for part in self.parts():
+            part.end_epoch(context)
+
+    def vital_signs(self) -> dict[str, float]:
+        return {name: value for part in self.parts() for name, value in part.vital_signs().items()}
+
+    def filled(self) -> dict[str, str]:
+        """Which part sits in which slot, by name."""
+        return {slot: type(part).__name__ for slot in SLOTS if (part := getattr(self, slot)) is not None}

@@ -1,0 +1,84 @@
+"""The contracts of the parts of the one equation (see objective.py).
+
+A part is an `nn.Module`: what it knows of the data set is a buffer, so it moves with `.to()` and is saved in `state_dict`.
+It never looks at a value that nobody observed, never reduces, never changes what it is given. A part that learns from
+training overrides `observe` (once a step, after the loss) and `end_epoch`.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+
+from torch import Tensor, nn
+
+from raretag.core.context import Context
+from raretag.core.targets import Completed, Targets
+
+
+class Part(nn.Module, ABC):
+    def observe(self, logits: Tensor, targets: Targets, context: Context) -> None:
+        """Learn from a batch that has just been trained on; `logits` carry no gradient."""
+
+    def end_epoch(self, context: Context) -> None:
+        """Learn from the epoch that has just ended."""
+
+    def vital_signs(self) -> dict[str, float]:
+        """Numbers that show whether the inner state is healthy, for the log of each epoch."""
+        return {}
+
+
+class Complete(Part):
+    """What an unknown label is taken to be."""
+
+    @abstractmethod
+    def forward(self, logits: Tensor, targets: Targets, context: Context) -> Completed: ...
+
+
+class Shape(Part):
+    """Margins, biases and scales: the logits as the positive side and as the negative side of a label see them."""
+
+    @abstractmethod
+    def forward(self, logits: Tensor, completed: Completed, context: Context) -> tuple[Tensor, Tensor]: ...
+
+
+class Keep(Part):
+    """Which terms count: 0 or 1 (or bool), broadcastable to [B, C]."""
+
+    @abstractmethod
+    def forward(self, logits: Tensor, completed: Completed, context: Context) -> Tensor: ...
+
+
+class Weigh(Part):
+    """How much each term counts, without gradient, broadcastable to [B, C]."""
+
+    @abstractmethod
+    def forward(self, logits: Tensor, completed: Completed, context: Context) -> Tensor: ...
+
+
+class Score(Part):
+    """The price of a label: `positive(s)` if it is there, `negative(s)` if it is not; elementwise."""
+
+    @abstractmethod
+    def positive(self, s: Tensor, completed: Completed) -> Tensor: ...
+
+    @abstractmethod
+    def negative(self, s: Tensor, completed: Completed) -> Tensor: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Ratio:
+    """A reduced loss before the division, so that shares of a batch can be added first.
+
+    `denominator` is None where the loss is a plain sum.
+    """
+
+    numerator: Tensor
+    denominator: Tensor | None
+
+
+class Reduce(Part):
+    """From terms [B, C] to a sum and what it is divided by."""
+
+    @abstractmethod
+    def forward(self, terms: Tensor, kept: Tensor) -> Ratio: ...

@@ -1,0 +1,1 @@
+"""One paper, one file, readable next to the paper. File name = command-line name; the class is its CamelCase."""

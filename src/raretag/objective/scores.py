@@ -1,0 +1,42 @@
+"""The price of one label, as a function of its (shaped) logit s: positive(s) if it is there, negative(s) if it is not.
+
+p = sigmoid(s). Logarithms of probabilities are softplus of the logit, powers of probabilities are powers of sigmoids:
+finite in value and gradient for every logit, without an epsilon.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from raretag.core.numerics import minus_log_not_p, minus_log_p
+from raretag.core.parts import Score
+from raretag.core.targets import Completed
+
+
+class CrossEntropy(Score):
+    """-log p and -log(1 - p)."""
+
+    def positive(self, s: Tensor, completed: Completed) -> Tensor:
+        return minus_log_p(s)
+
+    def negative(self, s: Tensor, completed: Completed) -> Tensor:
+        return minus_log_not_p(s)
+
+
+class Focal(Score):
+    """-b (1 - p)^g log p and -b p^g log(1 - p). `detach_focus` lets no gradient through the powers."""
+
+    def __init__(self, gamma: float, balance: float = 1.0, *, detach_focus: bool = False) -> None:
+        super().__init__()
+        self.gamma, self.balance, self.detach_focus = gamma, balance, detach_focus
+
+    def positive(self, s: Tensor, completed: Completed) -> Tensor:
+        return self.balance * self._focus(torch.sigmoid(-s)) * minus_log_p(s)
+
+    def negative(self, s: Tensor, completed: Completed) -> Tensor:
+        return self.balance * self._focus(torch.sigmoid(s)) * minus_log_not_p(s)
+
+    def _focus(self, wrong: Tensor) -> Tensor:
+        focus = wrong**self.gamma
+        return focus.detach() if self.detach_focus else focus
