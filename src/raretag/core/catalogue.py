@@ -53,7 +53,7 @@ def find(room: str, name: str) -> Any:
 
 
 def build(room: str, name: str, options: dict[str, Any], **offered: Any) -> Any:
-    """An object of a room from a user's options. Of what is offered (statistics, seed, ...) it gets what it asks for by name."""
+    """An object of a room from a user's options; of what is `offered` (statistics, seed, ...) it gets what it names."""
     maker = find(room, name)
     hints = typing.get_type_hints(maker.__init__ if inspect.isclass(maker) else maker)
     accepted = parameters(maker)

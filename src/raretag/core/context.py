@@ -22,6 +22,6 @@ class Context:
         """The row numbers, for methods that cannot do without them."""
         if self.index is None:
             raise UserError(
-                "this method remembers items: pass Context(index=rows, ...) with the row number of each item of the batch"
+                "this method remembers items: pass Context(index=rows, ...) with the row number of each item"
             )
         return self.index

@@ -2,4 +2,4 @@
 
 
 class UserError(ValueError):
-    """One line: what arrived, what was expected, and the likely reason. The command line shows it without a traceback."""
+    """One line: what arrived, what was expected, the likely reason. The command line shows it without a traceback."""

@@ -51,7 +51,7 @@ class Objective(nn.Module):
 
     def replaced(self, **parts: Part | None) -> Objective:
         """The same objective with other parts in some slots; the remaining parts are shared, not copied."""
-        return Objective(**{slot: parts.get(slot, getattr(self, slot)) for slot in SLOTS})  # type: ignore[arg-type]
+        return Objective(**{slot: parts.get(slot, getattr(self, slot)) for slot in SLOTS})
 
     def forward(self, logits: Tensor, targets: Targets, context: Context = NOWHERE) -> Tensor:
         """The loss of the batch of all processes.
@@ -61,12 +61,13 @@ class Objective(nn.Module):
         """
         ratio = self.ratio(logits, targets, context)
         loss = ratio.numerator * processes.count()
-        return loss if ratio.denominator is None else loss / processes.total(ratio.denominator)
+        return loss if ratio.denominator is None else loss / processes.total(ratio.denominator).clamp(min=1.0)
 
     def ratio(self, logits: Tensor, targets: Targets, context: Context = NOWHERE) -> Ratio:
         """This process's share of the numerator and denominator."""
         terms, kept = self.terms(logits, targets, context)
-        return self.reduce(terms, kept)
+        ratio: Ratio = self.reduce(terms, kept)
+        return ratio
 
     def terms(self, logits: Tensor, targets: Targets, context: Context = NOWHERE) -> tuple[Tensor, Tensor]:
         """The unreduced loss, and which of its terms count: both [B, C]."""

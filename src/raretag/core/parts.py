@@ -1,7 +1,7 @@
 """The contracts of the parts of the one equation (see objective.py).
 
-A part is an `nn.Module`: what it knows of the data set is a buffer, so it moves with `.to()` and is saved in `state_dict`.
-It never looks at a value that nobody observed, never reduces, never changes what it is given. A part that learns from
+A part is an `nn.Module`: what it knows of the data set is a buffer, so it moves with `.to()` and is in `state_dict`. It
+never looks at a value that nobody observed, never reduces, never changes what it is given. A part that learns from
 training overrides `observe` (once a step, after the loss) and `end_epoch`.
 """
 

@@ -1,7 +1,8 @@
-"""Sums over the processes of a run; with one process nothing happens."""
+"""Sums and rows over the processes of a run; with one process nothing happens."""
 
 from __future__ import annotations
 
+import torch
 import torch.distributed as dist
 from torch import Tensor
 
@@ -17,3 +18,22 @@ def total(value: Tensor) -> Tensor:
         value = value.clone()
         dist.all_reduce(value)
     return value
+
+
+def rows(value: Tensor) -> Tensor:
+    """The rows [B, ...] of all processes in the order one process would have seen them, without gradient.
+
+    Items are dealt out like cards (row i of process r was row i * processes + r), so the rows are interleaved again.
+    """
+    value = value.detach().contiguous()
+    if count() == 1:
+        return value
+    sizes = [torch.zeros((), dtype=torch.int64, device=value.device) for _ in range(count())]
+    dist.all_gather(sizes, torch.tensor(len(value), device=value.device))
+    longest = max(int(size) for size in sizes)
+    padded = torch.cat([value, value.new_zeros(longest - len(value), *value.shape[1:])])
+    shares = [torch.empty_like(padded) for _ in sizes]
+    dist.all_gather(shares, padded)
+    dealt = torch.stack(shares, dim=1).flatten(0, 1)  # [longest * processes, ...]
+    real = torch.arange(longest)[:, None] < torch.stack(sizes).cpu()[None, :]
+    return dealt[real.flatten().to(value.device)]

@@ -1,6 +1,6 @@
 r"""Focal loss.
 
-Lin et al., "Focal Loss for Dense Object Detection", ICCV 2017, arXiv:1708.02002; multi-label as in Wu et al., ECCV 2020.
+Lin et al., "Focal Loss for Dense Object Detection", ICCV 2017, arXiv:1708.02002; for labels as in Wu et al., ECCV 2020.
 
 Paper and code::
 

@@ -15,7 +15,7 @@ Per = Literal["entries", "rows", "sum", "kept"]
 
 
 class MeanOverEntries(Reduce):
-    """sum / (B C). Terms that do not count are zeros in the mean, so no label weighs more because others are unknown."""
+    """sum / (B C). Terms that do not count are zeros in it: no label weighs more because others are unknown."""
 
     def forward(self, terms: Tensor, kept: Tensor) -> Ratio:
         return Ratio(terms.sum(), terms.new_tensor(float(terms.numel())))
@@ -44,4 +44,10 @@ class MeanOverKept(Reduce):
 
 def reduction(per: Per) -> Reduce:
     """The option `reduce` that every method has."""
-    return {"entries": MeanOverEntries, "rows": MeanOverRows, "sum": Sum, "kept": MeanOverKept}[per]()
+    known: dict[Per, type[Reduce]] = {
+        "entries": MeanOverEntries,
+        "rows": MeanOverRows,
+        "sum": Sum,
+        "kept": MeanOverKept,
+    }
+    return known[per]()
