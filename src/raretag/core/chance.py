@@ -1,7 +1,8 @@
 """Random numbers that depend on what they are for, not on when they are drawn.
 
 A draw is a hash of its key, for example (seed, epoch, item, label). So masks, hidden labels and samples are the same
-for every batch order, number of processes and after a resume. The hash is the finaliser of SplitMix64 (Steele et al. 2014).
+for every batch order, number of processes and after a resume. The hash is the finaliser of
+SplitMix64 (Steele et al., OOPSLA 2014).
 """
 
 from __future__ import annotations
