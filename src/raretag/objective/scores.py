@@ -1,7 +1,7 @@
 """The price of one label, as a function of its (shaped) logit s: positive(s) if it is there, negative(s) if it is not.
 
-p = sigmoid(s). Logarithms of probabilities are softplus of the logit, powers of probabilities are powers of sigmoids:
-finite in value and gradient for every logit, without an epsilon.
+p = sigmoid(s). Logarithms of probabilities are softplus of the logit, and a power p^g is exp(g log p), which has a slope
+at every logit (sigmoid ** 0.5 has none where the sigmoid has underflowed). So there is no epsilon anywhere.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ class Focal(Score):
         self.gamma, self.balance, self.detach_focus = gamma, balance, detach_focus
 
     def positive(self, s: Tensor, completed: Completed) -> Tensor:
-        return self.balance * self._focus(torch.sigmoid(-s)) * minus_log_p(s)
+        return self.balance * self._focus(minus_log_not_p(s)) * minus_log_p(s)
 
     def negative(self, s: Tensor, completed: Completed) -> Tensor:
-        return self.balance * self._focus(torch.sigmoid(s)) * minus_log_not_p(s)
+        return self.balance * self._focus(minus_log_p(s)) * minus_log_not_p(s)
 
-    def _focus(self, wrong: Tensor) -> Tensor:
-        focus = wrong**self.gamma
+    def _focus(self, minus_log: Tensor) -> Tensor:
+        focus = torch.exp(-self.gamma * minus_log)
         return focus.detach() if self.detach_focus else focus

@@ -1,0 +1,217 @@
+"""Every behaviour, for every method. A new method adds a row to `cases.py` and nothing here."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+
+from cases import CASES
+from raretag.core.catalogue import build_method, find, names, parameters
+from raretag.core.context import Context
+from raretag.core.method import Method
+from raretag.core.statistics import LabelStatistics
+from raretag.core.targets import Targets
+from table import Batch, Case, Options, Same
+
+ITEMS = 12
+EPOCHS = 10
+ALL = [(case, options) for case in CASES.values() for options in case.settings]
+EDGES = ALL + [(case, same.options) for case in CASES.values() for same in case.same]
+SAMES = [(case, same) for case in CASES.values() for same in case.same]
+
+
+def label(value: object) -> str:
+    if isinstance(value, Case):
+        return value.name
+    if isinstance(value, Same):
+        return f"{value.options}-{value.other}"
+    return str(value) if isinstance(value, dict) else ""
+
+
+every_method = pytest.mark.parametrize("case", CASES.values(), ids=label)
+every_setting = pytest.mark.parametrize(("case", "options"), ALL, ids=label)
+every_edge = pytest.mark.parametrize(("case", "options"), EDGES, ids=label)
+
+
+def make(name: str, options: Options, positives: Tensor) -> Method:
+    return build_method(name, LabelStatistics.of_counts(positives, ITEMS), items=ITEMS, **fit(options, len(positives)))
+
+
+def fit(options: Options, labels: int, order: Tensor | None = None) -> Options:
+    """Options that hold one number for each label, for as many labels as there are."""
+    places = range(labels) if order is None else order.tolist()
+    return {key: [value[i] for i in places] if isinstance(value, list) else value for key, value in options.items()}
+
+
+def a_batch(rows: int = 4, labels: int = 5, seed: int = 0) -> tuple[Tensor, Targets, Tensor, Tensor]:
+    """logits, targets, index, positives; the counts include a label that is never there and one that always is."""
+    generator = torch.Generator().manual_seed(seed)
+    logits = 3 * torch.randn(rows, labels, generator=generator, dtype=torch.float64)
+    value = torch.rand(rows, labels, generator=generator).lt(0.4).double()
+    observed = torch.rand(rows, labels, generator=generator) < 0.6
+    index = torch.randperm(ITEMS, generator=generator)[:rows]
+    positives = torch.tensor([4, 9, 0, ITEMS, 1])[torch.randperm(5, generator=generator)][:labels]
+    return logits, Targets(value, observed), index, positives
+
+
+def loss_and_gradient(
+    method: Method, logits: Tensor, targets: Targets, index: Tensor, epoch: int = 0
+) -> tuple[Tensor, Tensor]:
+    logits = logits.detach().clone().requires_grad_()
+    loss = method.loss(logits, targets, Context(index, epoch, EPOCHS))
+    (gradient,) = torch.autograd.grad(loss, logits)
+    return loss.detach(), gradient
+
+
+def test_the_folder_and_the_table_are_equal() -> None:
+    assert set(names("methods")) == set(CASES)
+
+
+@every_setting
+@given(rows=st.integers(1, 4), labels=st.integers(1, 5), seed=st.integers(0, 2**32), data=st.data())
+@settings(max_examples=15, deadline=None)
+def test_agrees_with_the_formula(
+    case: Case, options: Options, rows: int, labels: int, seed: int, data: st.DataObject
+) -> None:
+    logits, targets, index, positives = a_batch(rows, labels, seed)
+    epoch = data.draw(st.sampled_from(case.epochs))
+    y = torch.where(targets.observed, targets.value, torch.nan).tolist()
+    batch = Batch(
+        logits.tolist(),
+        [[None if v != v else v for v in row] for row in y],
+        positives.tolist(),
+        ITEMS,
+        index.tolist(),
+        epoch,
+        EPOCHS,
+    )
+    options = fit(options, labels)
+    loss, _ = loss_and_gradient(make(case.name, options, positives), logits, targets, index, epoch)
+    torch.testing.assert_close(loss.item(), case.expected(batch, options), rtol=1e-7, atol=1e-9)
+
+
+@every_setting
+def test_what_is_stored_under_an_unknown_label_does_not_matter(case: Case, options: Options) -> None:
+    logits, targets, index, positives = a_batch()
+    poisoned = Targets(torch.where(targets.observed, targets.value, torch.nan), targets.observed)
+    for epoch in case.epochs:
+        clean = loss_and_gradient(make(case.name, options, positives), logits, targets, index, epoch)
+        other = loss_and_gradient(make(case.name, options, positives), logits, poisoned, index, epoch)
+        assert all(torch.equal(a, b) for a, b in zip(clean, other, strict=True))
+
+
+@every_edge
+def test_the_gradient_is_that_of_the_value(case: Case, options: Options) -> None:
+    if not case.true_gradient or options.get("detach_focus"):
+        pytest.skip("stops gradients on purpose; tests/test_golden.py holds them")
+    logits, targets, index, positives = a_batch()
+    for epoch in case.epochs:
+        method = make(case.name, options, positives).eval()
+        context = Context(index, epoch, EPOCHS)
+        assert torch.autograd.gradcheck(lambda z: method.loss(z, targets, context), logits.requires_grad_())  # noqa: B023
+
+
+@every_edge
+@pytest.mark.parametrize("extreme", [-1e4, -90.0, 0.0, 90.0, 1e4])
+def test_is_finite_at_the_ends_of_float32(case: Case, options: Options, extreme: float) -> None:
+    _, targets, index, positives = a_batch()
+    targets = Targets(targets.value.float(), targets.observed)
+    logits = torch.full((4, 5), extreme)
+    logits[:, ::2] *= -1  # both ends at once
+    for epoch in case.epochs:
+        loss, gradient = loss_and_gradient(make(case.name, options, positives), logits, targets, index, epoch)
+        assert loss.isfinite()
+        assert gradient.isfinite().all()
+
+
+@every_setting
+def test_half_precision_logits_give_the_loss_of_the_same_numbers(case: Case, options: Options) -> None:
+    logits, targets, index, positives = a_batch()
+    half, targets = logits.bfloat16(), Targets(targets.value.float(), targets.observed)
+    for epoch in case.epochs:
+        expected, slope = loss_and_gradient(make(case.name, options, positives), half.float(), targets, index, epoch)
+        loss, gradient = loss_and_gradient(make(case.name, options, positives), half, targets, index, epoch)
+        torch.testing.assert_close(loss, expected)
+        torch.testing.assert_close(gradient.float(), slope, rtol=1e-2, atol=1e-6)
+
+
+@every_setting
+def test_knows_no_order_of_rows_and_labels(case: Case, options: Options) -> None:
+    logits, targets, index, positives = a_batch()
+    rows = torch.tensor([2, 0, 3, 1])
+    columns = torch.tensor([3, 1, 4, 0, 2]) if case.exchangeable_labels else torch.arange(5)
+    turned = Targets(targets.value[rows][:, columns], targets.observed[rows][:, columns])
+    for epoch in case.epochs:
+        loss, gradient = loss_and_gradient(make(case.name, options, positives), logits, targets, index, epoch)
+        other = make(case.name, fit(options, 5, columns), positives[columns])
+        again, slope = loss_and_gradient(other, logits[rows][:, columns], turned, index[rows], epoch)
+        torch.testing.assert_close(again, loss)
+        torch.testing.assert_close(slope, gradient[rows][:, columns])
+
+
+@every_setting
+@pytest.mark.parametrize("empty", ["label without positives", "row without positives", "blind row", "blind batch"])
+def test_survives_what_is_empty(case: Case, options: Options, empty: str) -> None:
+    logits, targets, index, positives = a_batch()
+    value, observed = targets.value.clone(), targets.observed.clone()
+    if empty == "label without positives":
+        value[:, 1] = 0.0
+    elif empty == "row without positives":
+        value[2] = 0.0
+    elif empty == "blind row":
+        observed[2] = False
+    else:
+        observed[:] = False
+    ignores = case.unknown == "ignore" or "unknown" in parameters(find("methods", case.name))
+    if ignores and case.unknown is not None:
+        options = {**options, "unknown": "ignore"}
+    for epoch in case.epochs:
+        method = make(case.name, options, positives)
+        loss, gradient = loss_and_gradient(method, logits, Targets(value, observed), index, epoch)
+        assert loss.isfinite()
+        assert gradient.isfinite().all()
+        if ignores and case.unknown is not None:
+            assert not gradient[~observed].any()
+
+
+@pytest.mark.parametrize(("case", "same"), SAMES, ids=label)
+def test_reduces_to(case: Case, same: Same) -> None:
+    logits, targets, index, positives = a_batch()
+    for epoch in case.epochs:
+        ours = loss_and_gradient(make(case.name, same.options, positives), logits, targets, index, epoch)
+        other = make(same.other, same.other_options, positives)
+        theirs = loss_and_gradient(other, logits, targets, index, epoch)
+        for a, b in zip(ours, theirs, strict=True):
+            torch.testing.assert_close(a, same.scale * b)
+
+
+@every_setting
+def test_leaves_the_caller_alone(case: Case, options: Options) -> None:
+    logits, targets, index, positives = a_batch()
+    before = [tensor.clone() for tensor in (logits, targets.value, targets.observed, index, positives)]
+    method = make(case.name, options, positives)
+    with torch.no_grad():
+        method.loss(logits, targets, Context(index, case.epochs[-1], EPOCHS))
+        assert not torch.is_grad_enabled()
+    method.loss(logits.requires_grad_(), targets, Context(index, case.epochs[-1], EPOCHS))
+    assert torch.is_grad_enabled()
+    after = (logits, targets.value, targets.observed, index, positives)
+    assert all(torch.equal(a, b) for a, b in zip(before, after, strict=True))
+
+
+@every_setting
+def test_a_checkpoint_carries_all_it_knows(case: Case, options: Options) -> None:
+    logits, targets, index, positives = a_batch()
+    first = make(case.name, options, positives)
+    for epoch in range(2):
+        loss_and_gradient(first, logits, targets, index, epoch)
+        first.end_epoch(Context(epoch=epoch, epochs=EPOCHS))
+    second = make(case.name, options, positives.flip(0))  # knows other counts until the state is loaded
+    second.load_state_dict(first.state_dict())
+    for epoch in (2, *case.epochs):
+        a = loss_and_gradient(first.eval(), logits, targets, index, epoch)
+        b = loss_and_gradient(second.eval(), logits, targets, index, epoch)
+        assert all(torch.equal(x, y) for x, y in zip(a, b, strict=True))
