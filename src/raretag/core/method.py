@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import torch
 from torch import Tensor, nn
 
@@ -19,7 +17,7 @@ class Method(nn.Module):
     `method.state_dict()` in the checkpoint. In training mode `loss` also lets the method learn from the batch.
     """
 
-    sampler: ClassVar[str] = "uniform"  # how the paper draws items, unless the user says otherwise
+    sampler: str = "uniform"  # how the paper draws items, unless the user says otherwise
 
     def __init__(self, objective: Objective) -> None:
         super().__init__()

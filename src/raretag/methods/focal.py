@@ -25,17 +25,13 @@ Departs from the authors' code:
 
 from __future__ import annotations
 
-from torch import Tensor
-
-from raretag.core.context import Context
 from raretag.core.errors import UserError
 from raretag.core.method import Method
 from raretag.core.objective import Objective
-from raretag.core.parts import Weigh
-from raretag.core.targets import Completed
 from raretag.objective import scores
 from raretag.objective.completions import Unknown, completion
 from raretag.objective.reductions import Per, reduction
+from raretag.objective.weights import SideWeights
 
 
 class Focal(Method):
@@ -49,27 +45,13 @@ class Focal(Method):
         unknown: Unknown = "negative",
         reduce: Per = "entries",
     ) -> None:
-        if gamma < 0:
-            raise UserError(f"focal.gamma is a power and must be 0 or more, got {gamma}")
+        if alpha is not None and not 0 < alpha < 1:
+            raise UserError(f"focal.alpha is the weight of positives and must lie in (0, 1), got {alpha}")
         super().__init__(
             Objective(
                 complete=completion(unknown),
-                weigh=None if alpha is None else SideWeights(alpha),
+                weigh=None if alpha is None else SideWeights(alpha, 1.0 - alpha),
                 score=scores.Focal(gamma, balance, detach_focus=detach_focus),
                 reduce=reduction(reduce),
             )
         )
-
-
-class SideWeights(Weigh):
-    """alpha for positives, 1 - alpha for negatives."""
-
-    def __init__(self, alpha: float) -> None:
-        super().__init__()
-        if not 0 < alpha < 1:
-            raise UserError(f"focal.alpha is the weight of positives and must lie in (0, 1), got {alpha}")
-        self.alpha = alpha
-
-    def forward(self, logits: Tensor, completed: Completed, context: Context) -> Tensor:
-        t = completed.value
-        return t * self.alpha + (1.0 - t) * (1.0 - self.alpha)

@@ -1,17 +1,22 @@
 """The price of one label, as a function of its (shaped) logit s: positive(s) if it is there, negative(s) if it is not.
 
-p = sigmoid(s). Logarithms of probabilities are softplus of the logit, and a power p^g is exp(g log p), which has a slope
-at every logit (sigmoid ** 0.5 has none where the sigmoid has underflowed). So there is no epsilon anywhere.
+p = sigmoid(s). Logarithms of probabilities are softplus of the logit, and a power p^g is exp(g log p), which has a
+slope at every logit (sigmoid ** 0.5 has none where the sigmoid has underflowed). So there is no epsilon anywhere.
 """
 
 from __future__ import annotations
 
+from typing import Literal
+
 import torch
 from torch import Tensor
 
+from raretag.core.errors import UserError
 from raretag.core.numerics import minus_log_not_p, minus_log_p
 from raretag.core.parts import Score
 from raretag.core.targets import Completed
+
+ScoreName = Literal["bce", "focal"]
 
 
 class CrossEntropy(Score):
@@ -29,14 +34,52 @@ class Focal(Score):
 
     def __init__(self, gamma: float, balance: float = 1.0, *, detach_focus: bool = False) -> None:
         super().__init__()
+        if gamma < 0:
+            raise UserError(f"gamma is a focusing power and must be 0 or more, got {gamma}")
         self.gamma, self.balance, self.detach_focus = gamma, balance, detach_focus
 
     def positive(self, s: Tensor, completed: Completed) -> Tensor:
-        return self.balance * self._focus(minus_log_not_p(s)) * minus_log_p(s)
+        return self.balance * focused_positive(s, self.gamma, self.detach_focus)
 
     def negative(self, s: Tensor, completed: Completed) -> Tensor:
-        return self.balance * self._focus(minus_log_p(s)) * minus_log_not_p(s)
+        return self.balance * focused_negative(s, self.gamma, 0.0, self.detach_focus)
 
-    def _focus(self, minus_log: Tensor) -> Tensor:
-        focus = torch.exp(-self.gamma * minus_log)
-        return focus.detach() if self.detach_focus else focus
+
+class Asymmetric(Score):
+    """-(1 - p)^{g+} log p and -p_m^{g-} log(1 - p_m), p_m = max(p - m, 0): ASL, eq. (5) and (7)."""
+
+    def __init__(self, gamma_pos: float, gamma_neg: float, margin: float, *, detach_focus: bool = False) -> None:
+        super().__init__()
+        if min(gamma_pos, gamma_neg) < 0:
+            raise UserError(f"gamma_pos and gamma_neg are powers and must be 0 or more, got {gamma_pos}, {gamma_neg}")
+        if not 0 <= margin < 1:
+            raise UserError(f"margin is a shift of probability and must lie in [0, 1), got {margin}")
+        self.gamma_pos, self.gamma_neg, self.margin, self.detach_focus = gamma_pos, gamma_neg, margin, detach_focus
+
+    def positive(self, s: Tensor, completed: Completed) -> Tensor:
+        return focused_positive(s, self.gamma_pos, self.detach_focus)
+
+    def negative(self, s: Tensor, completed: Completed) -> Tensor:
+        return focused_negative(s, self.gamma_neg, self.margin, self.detach_focus)
+
+
+def focused_positive(s: Tensor, gamma: float | Tensor, detach_focus: bool = False) -> Tensor:
+    """-(1 - p)^gamma log p."""
+    focus = torch.exp(-gamma * minus_log_not_p(s))
+    return (focus.detach() if detach_focus else focus) * minus_log_p(s)
+
+
+def focused_negative(s: Tensor, gamma: float | Tensor, margin: float = 0.0, detach_focus: bool = False) -> Tensor:
+    """-p_m^gamma log(1 - p_m), p_m = max(p - margin, 0)."""
+    if margin:
+        # The smallest number instead of 0 gives powers below 1 a slope; the logarithm beside it is exactly 0 there.
+        focus = (torch.sigmoid(s) - margin).clamp(min=torch.finfo(s.dtype).tiny) ** gamma
+        price = -torch.log((torch.sigmoid(-s) + margin).clamp(max=1.0))  # 1 - p_m is margin at least
+    else:
+        focus, price = torch.exp(-gamma * minus_log_p(s)), minus_log_not_p(s)
+    return (focus.detach() if detach_focus else focus) * price
+
+
+def score(name: ScoreName, gamma: float, balance: float) -> Score:
+    """The options `score`, `gamma` and `balance` of the methods that weigh one or the other."""
+    return CrossEntropy() if name == "bce" else Focal(gamma, balance)
