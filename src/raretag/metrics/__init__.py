@@ -1,0 +1,7 @@
+"""Mergeable sums in, numbers out. Only what was observed counts; what cannot be evaluated is excluded and counted."""
+
+from __future__ import annotations
+
+from raretag.metrics import average_precision, decisions, evaluation, grouped, hidden, propensity, ranking, scored
+
+__all__ = ["average_precision", "decisions", "evaluation", "grouped", "hidden", "propensity", "ranking", "scored"]

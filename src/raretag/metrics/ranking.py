@@ -1,0 +1,125 @@
+r"""Metrics of the order of labels within an item, over its observed labels: an unknown label leaves the list.
+
+Paper and code::
+
+    P@k          = positives among the best k / k
+    nDCG@k       = sum_{j <= k} positive_j / log2(j + 1), divided by the best attainable such sum
+    coverage     = labels with a score >= the lowest score of a positive
+    ranking loss = share of pairs (positive, negative) with score+ <= score-
+
+Ties count against the model in all four: within equal scores, negatives come first. For coverage and ranking loss that
+is scikit-learn's rule. A row for which a number is undefined (fewer than k observed labels for P@k, no observed
+positive for nDCG and coverage, no observed pair for ranking loss) is excluded and counted; scikit-learn counts such
+rows as 0.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from raretag.core.errors import UserError
+from raretag.core.targets import Targets
+from raretag.metrics import order
+from raretag.metrics.scored import Scored
+from raretag.metrics.sums import Sums
+
+_UNIT = 2.0**-36  # ranking losses are summed in this unit, as integers, so that the order of rows cannot matter
+
+
+@dataclass(frozen=True, slots=True)
+class RankingSums(Sums):
+    """All int64. D is the deepest k that can be asked for."""
+
+    rows: Tensor  # []
+    hits: Tensor  # [D], at k - 1: positives among the best k of the rows with k observed labels
+    rows_with_labels: Tensor  # [D], at k - 1: rows with k observed labels
+    gains: Tensor  # [D, D + 1], at (j, m): rows with m positives (D if more) and a positive at place j
+    rows_with_positives: Tensor  # [D + 1], at m: rows with m positives (D if more)
+    covered: Tensor  # [], sum of coverages
+    losses: Tensor  # [], sum of ranking losses, in units of 2^-36
+    rows_with_pairs: Tensor  # [], rows with an observed positive and an observed negative
+
+    @classmethod
+    def of(cls, scores: Tensor, targets: Targets, *, deepest: int = 5) -> RankingSums:
+        positive = Scored(scores, targets).positive
+        total = cls._of_block(scores[:0], targets.observed[:0], positive[:0], deepest)
+        for block in order.blocks(*scores.shape):
+            total += cls._of_block(scores[block], targets.observed[block], positive[block], deepest)
+        return total
+
+    @classmethod
+    def _of_block(cls, scores: Tensor, observed: Tensor, positive: Tensor, deepest: int) -> RankingSums:
+        keys = np.sort(order.keys(scores, observed, positive), axis=1)
+        hit = torch.from_numpy(keys & 1)  # [R, C] int64, best first; unknown labels last, as 0
+        place = torch.arange(hit.shape[1])
+        found = hit.sum(1)  # positives of each row
+        known = observed.sum(1).cpu()
+
+        top = torch.zeros(len(hit), deepest, dtype=torch.int64)
+        top[:, : hit.shape[1]] = hit[:, :deepest]
+        depths = torch.arange(1, deepest + 1)
+        deep_enough = known[:, None] >= depths  # [R, D]
+        richness = torch.nn.functional.one_hot(found.clamp(max=deepest), deepest + 1)  # [R, D + 1]
+
+        pairs = found * (known - found)
+        inverted = (hit * place).sum(1) - found * (found - 1) // 2  # negatives before each positive
+        losses = inverted / pairs.clamp(min=1).double() / _UNIT
+        return cls(
+            rows=torch.tensor(len(hit)),
+            hits=(top.cumsum(1) * deep_enough).sum(0),
+            rows_with_labels=deep_enough.sum(0),
+            gains=top.T @ richness,
+            rows_with_positives=richness.sum(0),
+            covered=(hit * (place + 1)).amax(1).sum() if hit.numel() else torch.tensor(0),
+            losses=losses.round().long().sum(),
+            rows_with_pairs=(pairs > 0).sum(),
+        )
+
+    def depth(self, k: int) -> int:
+        if not 1 <= k <= len(self.hits):
+            raise UserError(f"k = {k}, but ranks were counted from 1 to {len(self.hits)}: pass `deepest` when counting")
+        return k
+
+    @property
+    def ranked_rows(self) -> int:
+        """Rows with an observed positive: those that nDCG and coverage are about."""
+        return int(self.rows_with_positives[1:].sum())
+
+
+def precision_at(sums: RankingSums, k: int) -> float:
+    rows = int(sums.rows_with_labels[sums.depth(k) - 1])
+    return int(sums.hits[k - 1]) / (k * rows) if rows else math.nan
+
+
+def ndcg_at(sums: RankingSums, k: int) -> float:
+    discount = 1.0 / torch.log2(torch.arange(2, sums.depth(k) + 2, dtype=torch.float64))  # [k]
+    ideal = discount.cumsum(0)  # [k], of rows with 1, 2, ..., k or more positives
+    positives = torch.arange(1, len(sums.rows_with_positives)).clamp(max=k)
+    gained = discount @ sums.gains[:k, 1:].cpu().double()  # [D], for each number of positives
+    return float((gained / ideal[positives - 1]).sum()) / sums.ranked_rows if sums.ranked_rows else math.nan
+
+
+def coverage(sums: RankingSums) -> float:
+    """How many labels one must read, best first, to have seen every positive of the row."""
+    return int(sums.covered) / sums.ranked_rows if sums.ranked_rows else math.nan
+
+
+def ranking_loss(sums: RankingSums) -> float:
+    rows = int(sums.rows_with_pairs)
+    return int(sums.losses) * _UNIT / rows if rows else math.nan
+
+
+def excluded_rows(sums: RankingSums, k: int) -> dict[str, int]:
+    """How many rows did not enter each number."""
+    entered = {
+        f"P@{k}": int(sums.rows_with_labels[sums.depth(k) - 1]),
+        f"nDCG@{k}": sums.ranked_rows,
+        "coverage": sums.ranked_rows,
+        "ranking_loss": int(sums.rows_with_pairs),
+    }
+    return {name: int(sums.rows) - rows for name, rows in entered.items()}
