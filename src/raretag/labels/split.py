@@ -1,0 +1,136 @@
+"""Split a data set so that rare labels are in every part.
+
+Iterative stratification (Sechidis et al., "On the Stratification of Multi-Label Data", ECML PKDD 2011): the rarest
+label is dealt first, item by item, to the part that lacks most of it. Departs from the paper: where a label has enough
+positives every part asks for one at least, parts have exact sizes, and a last pass (repair.py) swaps items for parts
+that still lack a label; if that fails, the cards are shuffled again a few times and the best deal counts.
+
+Only observed positives steer. Items whose labels were observed alike stand next to each other when they are dealt, so
+that every part also gets its share of observed negatives.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from raretag.core import chance
+from raretag.core.errors import UserError
+from raretag.labels.entries import Entries
+from raretag.labels.repair import repair
+from raretag.labels.rows import Ints, blocks
+from raretag.labels.store import LabelStore
+
+_PURPOSE = int.from_bytes(b"split", "big")
+_SHUFFLES = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """Row numbers of each part, increasing, and the labels that some part had to go without."""
+
+    parts: list[Ints]
+    impossible: dict[int, int]  # label -> its number of positives, fewer than parts or tied to other labels
+
+
+def split(store: LabelStore, fractions: Sequence[float], seed: int = 0) -> Split:
+    """Deal all items to parts of these sizes; each part gets a positive of each label wherever that can be found."""
+    sizes = part_sizes(len(store), fractions)
+    best: Split | None = None
+    for shuffle in range(_SHUFFLES):
+        order = _order(store, seed, shuffle)
+        part = _deal(store, sizes, fractions, order.tolist())
+        held = repair(part, store.entries.positives, store.labels, len(sizes), order)  # [parts, C]
+        totals, lacking = held.sum(axis=0), np.nonzero((held == 0).any(axis=0))[0]
+        found = Split(
+            [np.nonzero(part == p)[0] for p in range(len(sizes))],
+            {int(label): int(totals[label]) for label in lacking},
+        )
+        if best is None or len(found.impossible) < len(best.impossible):
+            best = found
+        if (totals[lacking] < len(sizes)).all():
+            break  # nobody could do better
+    assert best is not None
+    return best
+
+
+def part_sizes(items: int, fractions: Sequence[float]) -> list[int]:
+    """Whole numbers that add up to all items, each less than 1 away from its fraction."""
+    if not fractions or min(fractions) <= 0 or abs(math.fsum(fractions) - 1) > 1e-6:
+        raise UserError(
+            f"fractions {list(fractions)}; expected numbers above 0 that add up to 1, such as [0.8, 0.1, 0.1]"
+        )
+    exact = [items * fraction / math.fsum(fractions) for fraction in fractions]
+    sizes = [math.floor(size) for size in exact]
+    by_rest = sorted(range(len(sizes)), key=lambda p: sizes[p] - exact[p])  # the largest remainder first
+    for p in by_rest[: items - sum(sizes)]:
+        sizes[p] += 1
+    return sizes
+
+
+def _order(store: LabelStore, seed: int, shuffle: int) -> Ints:
+    """All rows, those with alike observed labels side by side, else at random."""
+    draws = chance.key(_PURPOSE, seed, shuffle, store.item_keys()).numpy()
+    seen, pattern = _patterns(store.entries)
+    return np.lexsort((draws, pattern, seen))
+
+
+def _patterns(entries: Entries) -> tuple[Ints, Ints]:
+    """For each item how many labels were observed, and a number that is equal for equal sets of them."""
+    codes = chance.mix(torch.arange(1, entries.labels + 1)).numpy()  # a set is the sum of the codes of its members
+    if entries.bits is not None:
+        dense = [entries.observed(*block) for block in blocks(len(entries), entries.labels)]
+        return np.concatenate([d.sum(axis=1) for d in dense]), np.concatenate([d @ codes for d in dense])
+    if entries.listed is None:
+        return np.zeros(len(entries), np.int64), np.zeros(len(entries), np.int64)
+    sums = np.concatenate([[0], np.cumsum(codes[entries.listed.indices])])
+    return entries.listed.lengths, np.diff(sums[entries.listed.indptr])
+
+
+def _deal(store: LabelStore, sizes: list[int], fractions: Sequence[float], order: list[int]) -> Ints:
+    """The part of each item [N]."""
+    part = np.full(len(store), -1, np.int64)
+    lists = store.lists()
+    room = list(sizes)
+    left = np.bincount(store.entries.positives.indices, minlength=store.labels)  # positives not yet dealt
+    wish = [_wishes(int(n), fractions) for n in left]
+    holders: list[list[int]] = [[] for _ in range(store.labels)]
+    for row in order:
+        for label in lists[row]:
+            holders[label].append(row)
+
+    while left.any():
+        label = int(np.argmin(np.where(left > 0, left, len(store) + 1)))  # the rarest
+        for row in holders[label]:
+            if part[row] < 0:
+                chosen = max((p for p in range(len(room)) if room[p]), key=lambda p: (wish[label][p], room[p]))
+                part[row] = chosen
+                room[chosen] -= 1
+                for other in lists[row]:
+                    wish[other][chosen] -= 1
+                    left[other] -= 1
+    for row in order:  # items without a positive
+        if part[row] < 0:
+            chosen = max(range(len(room)), key=lambda p: room[p] / max(sizes[p], 1))
+            part[row] = chosen
+            room[chosen] -= 1
+    return part
+
+
+def _wishes(count: int, fractions: Sequence[float]) -> list[float]:
+    """How many of a label's positives each part should get: its fraction, but one at least if there are enough."""
+    if count < len(fractions):
+        return [count * fraction for fraction in fractions]
+    small: set[int] = set()
+    while True:
+        rest = 1.0 - sum(fractions[p] for p in small)
+        scale = (count - len(small)) / rest if rest > 0 else 0.0
+        wishes = [1.0 if p in small else fraction * scale for p, fraction in enumerate(fractions)]
+        fresh = {p for p, wish in enumerate(wishes) if wish < 1.0} - small
+        if not fresh or len(small | fresh) == len(fractions):
+            return wishes
+        small |= fresh

@@ -1,0 +1,209 @@
+"""The labels of a whole data set."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from scipy import sparse
+from torch import Tensor
+
+from raretag.core import chance
+from raretag.core.errors import UserError
+from raretag.core.statistics import LabelStatistics
+from raretag.core.targets import Targets
+from raretag.labels import read, storage
+from raretag.labels.count import count
+from raretag.labels.entries import Absent, Entries
+from raretag.labels.rows import Selection, numbers
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LabelStore:
+    """N items x C labels, each positive, negative or unknown. Never changes; use one of the `from_...` to make one.
+
+    It takes the room of its positives and of the rarer of the other two states: a million items x 100,000 labels fit.
+    """
+
+    entries: Entries
+    given_names: tuple[str, ...] | None = None  # None: "0", "1", ...
+    given_ids: Sequence[str] | None = None  # None: row numbers
+
+    @classmethod
+    def from_dense(
+        cls, array: NDArray[Any] | Tensor, names: Iterable[str] | None = None, ids: Iterable[str] | None = None
+    ) -> LabelStore:
+        """From an [N, C] array: 1 is positive, 0 negative; NaN, -1 and -100 are unknown; the rest is refused."""
+        return cls._checked(read.dense(array), names, ids)
+
+    @classmethod
+    def from_sparse(
+        cls,
+        matrix: Any,
+        absent: Absent = "negative",
+        names: Iterable[str] | None = None,
+        ids: Iterable[str] | None = None,
+    ) -> LabelStore:
+        """From a scipy matrix: a stored number means what it means in `from_dense`; what is not stored is `absent`."""
+        return cls._checked(read.compressed(matrix, absent), names, ids)
+
+    @classmethod
+    def from_lists(
+        cls,
+        rows: read.Labels,
+        names: Iterable[str] | None = None,
+        ids: Iterable[str] | None = None,
+        negatives: read.Labels | None = None,
+        absent: Absent | None = None,
+        labels: int | None = None,
+    ) -> LabelStore:
+        """From the positive labels of each item, as names or as indices, and maybe its negative ones.
+
+        What is in no list is `absent`: "unknown" if there are lists of negatives, else "negative". Without `names`,
+        names are collected and sorted, and indices run to the highest one listed, or to `labels - 1`.
+        """
+        known = None if names is None else read.unique(names, "label name")
+        entries, known = read.lists(rows, negatives, absent, known, labels)
+        if labels is not None and labels != entries.labels:
+            raise UserError(f"labels={labels}, but there are {entries.labels} names; leave out one of the two")
+        return cls._checked(entries, known, ids)
+
+    @classmethod
+    def _checked(cls, entries: Entries, names: Iterable[str] | None, ids: Iterable[str] | None) -> LabelStore:
+        names = None if names is None else read.unique(names, "label name")
+        ids = None if ids is None else read.unique(ids, "item id")
+        if names is not None and len(names) != entries.labels:
+            raise UserError(f"{len(names)} label names for {entries.labels} columns; expected one for each")
+        if ids is not None and len(ids) != len(entries):
+            raise UserError(f"{len(ids)} item ids for {len(entries)} rows; expected one for each")
+        if names == _digits(entries.labels):
+            names = None  # so that stores with the same names are equal
+        return cls(entries, names, ids)
+
+    def __len__(self) -> int:
+        return len(self.entries)
+
+    @property
+    def labels(self) -> int:
+        """C, the number of labels."""
+        return self.entries.labels
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return _digits(self.labels) if self.given_names is None else self.given_names
+
+    @property
+    def ids(self) -> Sequence[str] | range:
+        """What each item is called; row numbers if nobody said."""
+        return range(len(self)) if self.given_ids is None else self.given_ids
+
+    @property
+    def absent(self) -> Absent:
+        """What a label is that `sparse()` does not store."""
+        return self.entries.absent
+
+    @property
+    def observed_share(self) -> float:
+        """The part of all N x C labels that someone looked at."""
+        statistics = self.statistics(cooccurrence=False)
+        observed = int(statistics.positives.sum() + statistics.negatives.sum())
+        return observed / max(len(self) * self.labels, 1)
+
+    @property
+    def bytes(self) -> int:
+        """The size of the label arrays, without names and ids."""
+        return self.entries.bytes
+
+    def item_keys(self) -> Tensor:
+        """An int64 [N] for each item that its random draws depend on: of its id, so that its row does not matter.
+
+        Without ids the row number must do, and `take` numbers the rows anew.
+        """
+        return torch.arange(len(self)) if self.given_ids is None else chance.of_names(self.given_ids)
+
+    def targets(self, rows: Selection | None = None) -> Targets:
+        """A dense batch [B, C] for training."""
+        some = self.entries if rows is None else self.entries.pick(numbers(rows, len(self)))
+        return Targets(torch.from_numpy(some.present()), torch.from_numpy(some.observed()))
+
+    def take(self, rows: Selection) -> LabelStore:
+        """A store of these rows, in this order."""
+        chosen = numbers(rows, len(self))
+        ids = None if self.given_ids is None else tuple(self.given_ids[row] for row in chosen.tolist())
+        return LabelStore(self.entries.take(chosen), self.given_names, ids)
+
+    def holding(self, entries: Entries) -> LabelStore:
+        """The same items and label names with other entries."""
+        return LabelStore(entries, self.given_names, self.given_ids)
+
+    def statistics(self, cooccurrence: bool | None = None) -> LabelStatistics:
+        return count(self, cooccurrence)
+
+    def dense(self) -> NDArray[np.float32]:
+        """[N, C]: 1 positive, 0 negative, NaN unknown."""
+        return np.where(self.entries.observed(), self.entries.present(), np.float32(np.nan))
+
+    def sparse(self) -> sparse.csr_array:
+        """[N, C]: stored 1 positive, 0 negative, NaN unknown; `from_sparse(matrix, store.absent)` reads it back."""
+        shape = (len(self), self.labels)
+        positives, absent = self.entries.positives, self.absent
+        others = self.entries.unknown() if absent == "negative" else self.entries.negatives()
+        value = np.float32(np.nan if absent == "negative" else 0)
+        data = np.concatenate([np.ones(len(positives.indices), np.float32), np.full(len(others.indices), value)])
+        row, column = np.concatenate([positives.row, others.row]), np.concatenate([positives.indices, others.indices])
+        return sparse.coo_array((data, (row, column)), shape=shape).tocsr()
+
+    def lists(self) -> list[list[int]]:
+        """The positive labels of each item, as indices."""
+        return self.entries.positives.lists()
+
+    def name_lists(self) -> list[list[str]]:
+        names = self.names
+        return [[names[label] for label in row] for row in self.lists()]
+
+    def negative_lists(self) -> list[list[int]]:
+        """The labels that were observed to be negative; nearly N x C of them if everything was observed."""
+        return self.entries.negatives().lists()
+
+    def fingerprint(self) -> str:
+        """A sha256 of the content: the same whatever the store was made of, on every machine."""
+        digest = hashlib.sha256(f"{len(self)} {self.labels} {self.absent}".encode())
+        for words in (self.given_names, self.given_ids):
+            digest.update(b"none" if words is None else "".join(f"{len(word)}:{word}" for word in words).encode())
+        for name, array in storage.arrays(self.entries).items():
+            digest.update(f" {name} {array.shape} ".encode())
+            digest.update(np.ascontiguousarray(array, array.dtype.newbyteorder("<")).data)
+        return digest.hexdigest()
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, LabelStore):
+            return NotImplemented
+        if self.given_names != other.given_names or not self.entries.same(other.entries):
+            return False
+        if self.given_ids is None or other.given_ids is None:
+            return self.given_ids is other.given_ids
+        return tuple(self.given_ids) == tuple(other.given_ids)
+
+    def __hash__(self) -> int:
+        return hash(self.fingerprint())
+
+    def __repr__(self) -> str:
+        return f"LabelStore({len(self):,} items x {self.labels:,} labels, {self.observed_share:.1%} observed)"
+
+    def save(self, folder: str | Path) -> None:
+        """Write a folder that `load` maps into memory; whatever happens, it is the old one or the new one."""
+        storage.save(Path(folder), self.entries, self.given_names, self.given_ids)
+
+    @classmethod
+    def load(cls, folder: str | Path) -> LabelStore:
+        return cls(*storage.load(Path(folder)))
+
+
+def _digits(labels: int) -> tuple[str, ...]:
+    return tuple(map(str, range(labels)))
