@@ -1,9 +1,9 @@
 """What a row of the table of methods holds; the rows are in `cases.py`, the tests over them in `test_methods.py`.
 
-A formula sees one label at a time (`Label`) and gives the term, or None if the label does not count. It is plain Python:
-no tensors, no stable forms, no shared parts, so it can only be wrong in the way the paper is. Its defaults repeat the
-defaults of the method, so the test also holds those. A method whose loss is not a sum of such terms gives a formula of
-the whole `Batch` instead (`whole=True`).
+A formula sees one label at a time (`Label`) and gives the term, or None if the label does not count. It is plain
+Python: no tensors, no stable forms, no shared parts, so it can only be wrong in the way the paper is. Its defaults
+repeat the defaults of the method, so the test also holds those. A method whose loss is not a sum of such terms gives a
+formula of the whole `Batch` instead (`whole=True`).
 """
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ from math import exp, log
 from typing import Any
 
 Options = dict[str, Any]
+BCE = "binary_cross_entropy"
+IGNORE = {"unknown": "ignore"}
 
 
 @dataclass(frozen=True)
@@ -103,8 +105,10 @@ class Case:
     def expected(self, batch: Batch, options: Options) -> float:
         """The loss by the formula."""
         options = {"unknown": self.unknown, "reduce": self.reduce, **options}
-        unknown, reduce = options.pop("unknown"), options.pop("reduce")
-        filled = batch.filled(unknown)
+        reduce, unknown = options.pop("reduce"), options["unknown"]
+        if unknown is None or self.unknown is not None:
+            del options["unknown"]
+        filled = batch if self.unknown is None else batch.filled(unknown)
         if self.whole:
             value = self.formula(filled, **options)
             assert value is not None
@@ -112,7 +116,7 @@ class Case:
         terms: list[float | None] = []
         for i, row in enumerate(filled.y):
             for c, y in enumerate(row):
-                if y is None and unknown == "ignore":
+                if y is None and self.unknown is not None:
                     terms.append(None)
                     continue
                 at = Label(batch.z[i][c], 0.0 if y is None else y, batch.y[i][c] is not None, i, c, filled)
@@ -155,4 +159,18 @@ def case(
 
 
 def cross_entropy(p: float, y: float) -> float:
-    return -y * log(p) - (1 - y) * log(1 - p)
+    return (-y * log(p) if y else 0.0) + (-(1 - y) * log(1 - p) if y < 1 else 0.0)
+
+
+def focal(p: float, y: float, gamma: float = 2.0, balance: float = 2.0) -> float:
+    p_t = p if y else 1 - p
+    return -balance * (1 - p_t) ** gamma * log(p_t)
+
+
+def bce_or_focal(p: float, y: float, score: str = "bce", gamma: float = 2.0, balance: float = 2.0) -> float:
+    return focal(p, y, gamma, balance) if score == "focal" else cross_entropy(p, y)
+
+
+def asymmetric(p: float, y: float, gamma_pos: float = 0.0, gamma_neg: float = 4.0, margin: float = 0.05) -> float:
+    p_m = max(p - margin, 0)
+    return -((1 - p) ** gamma_pos) * log(p) if y else -(p_m**gamma_neg) * log(1 - p_m)

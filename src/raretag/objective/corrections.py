@@ -1,4 +1,4 @@
-"""What an unknown label is taken to be, from what the model itself says in this step. No gradient, nothing remembered."""
+"""What an unknown label is taken to be, from what the model says in this step: no gradient, no memory."""
 
 from __future__ import annotations
 

@@ -1,0 +1,68 @@
+r"""Distribution-balanced loss (DB, DB-Focal): re-balanced weights and negative tolerance at once.
+
+Wu et al., "Distribution-Balanced Loss for Multi-Label Classification in Long-Tailed Datasets", ECCV 2020,
+arXiv:2007.09654.
+
+Paper and code::
+
+    r^_i             weight         [B, C]  (2)-(4) with alpha, beta, mu   `Rebalancing` in objective/weights.py
+    nu_i             nu             [C]     (9) with kappa                 `NegativeTolerance` in objective/shapes.py
+    lambda           scale          5 for VOC-MLT, 2 for COCO-MLT (mu = .3 and .2)
+
+    (10)  L = r^_i [ y pos(z - nu) + (1 - y) / lambda neg(lambda (z - nu)) ]
+
+          DB        pos(s) = log(1 + e^{-s}),  neg(s) = log(1 + e^s)
+          DB-Focal  b (1 - p)^g times pos, b p^g times neg, p = sigmoid(s), g = `gamma`, b = `balance`
+
+Reduces to:
+    rebalanced at scale = 1, kappa = 0; (alpha + 1/2) times negative_tolerant at beta = 0.
+
+Departs from the paper:
+    nu is divided by lambda (`shift_over_scale`), as in the code that made the published numbers; False is the paper.
+    A label never seen counts as seen once, one that is always there as once missing.
+
+Departs from the authors' code:
+    the logits are not changed in place, and the mean is taken here. Their configurations called DB are DB-Focal
+    (`score="focal"`).
+"""
+
+from __future__ import annotations
+
+from raretag.core.method import Method
+from raretag.core.objective import Objective
+from raretag.core.statistics import LabelStatistics
+from raretag.objective import scores
+from raretag.objective.completions import Unknown, completion
+from raretag.objective.reductions import Per, reduction
+from raretag.objective.shapes import NegativeTolerance
+from raretag.objective.weights import Product, Rebalancing, SideWeights
+
+
+class DistributionBalanced(Method):
+    sampler = "class_aware"
+
+    def __init__(
+        self,
+        statistics: LabelStatistics,
+        *,
+        alpha: float = 0.1,
+        beta: float = 10.0,
+        mu: float = 0.3,
+        scale: float = 5.0,
+        kappa: float = 0.05,
+        shift_over_scale: bool = True,
+        score: scores.ScoreName = "bce",
+        gamma: float = 2.0,
+        balance: float = 2.0,
+        unknown: Unknown = "negative",
+        reduce: Per = "entries",
+    ) -> None:
+        super().__init__(
+            Objective(
+                complete=completion(unknown),
+                shape=NegativeTolerance(statistics, scale, kappa, shift_over_scale=shift_over_scale),
+                weigh=Product(Rebalancing(statistics, alpha, beta, mu), SideWeights(1.0, 1.0 / scale)),
+                score=scores.score(score, gamma, balance),
+                reduce=reduction(reduce),
+            )
+        )

@@ -1,0 +1,55 @@
+r"""Re-weighting by the square root of the inverse frequency (RW).
+
+As compared with in Wu et al., "Distribution-Balanced Loss for Multi-Label Classification in Long-Tailed Datasets",
+ECCV 2020, arXiv:2007.09654, section 4.2.
+
+Paper and code::
+
+    n_c    counts                   positives of label c in the data set
+    N      items
+
+    w_c = sqrt(N / n_c), divided by the largest of them
+    L = w_c score(z, y),   score = BCE, or focal with gamma and balance
+
+Reduces to:
+    binary_cross_entropy, or focal, if all labels are equally frequent.
+
+Departs from the paper:
+    "between 0 and 1 in a mini-batch" divides by a maximum that is the same for every batch, so it is taken once.
+    `normalise=False` leaves sqrt(N / n_c). A label never seen counts as seen once.
+
+Departs from the authors' code:
+    none.
+"""
+
+from __future__ import annotations
+
+from raretag.core.method import Method
+from raretag.core.objective import Objective
+from raretag.core.statistics import LabelStatistics
+from raretag.objective import scores, weights
+from raretag.objective.completions import Unknown, completion
+from raretag.objective.reductions import Per, reduction
+
+
+class InverseFrequency(Method):
+    def __init__(
+        self,
+        statistics: LabelStatistics,
+        *,
+        normalise: bool = True,
+        score: scores.ScoreName = "bce",
+        gamma: float = 2.0,
+        balance: float = 2.0,
+        unknown: Unknown = "negative",
+        reduce: Per = "entries",
+    ) -> None:
+        w = (statistics.items / weights.counts(statistics)) ** 0.5  # [C]
+        super().__init__(
+            Objective(
+                complete=completion(unknown),
+                weigh=weights.LabelWeights(w / w.max() if normalise else w),
+                score=scores.score(score, gamma, balance),
+                reduce=reduction(reduce),
+            )
+        )

@@ -1,0 +1,124 @@
+r"""Label-distribution-aware margins (LDAM), with deferred re-weighting (DRW).
+
+Cao et al., "Learning Imbalanced Datasets with Label-Distribution-Aware Margin Loss", NeurIPS 2019, arXiv:1906.07413;
+for several labels as in Wu et al., ECCV 2020, appendix A.2.
+
+Paper and code::
+
+    n_c    counts                   positives of label c in the data set
+    m_c    margin                   K / n_c^{1/4}, the largest is `max_margin`
+    s      scale                    1 for logits; 30 for cosines of a normalised classifier
+
+    form  sigmoid  L = BCE(s (z - m_c) if y = 1 else s z, y)
+          softmax  L = -log softmax(s (z - m y))_c at the label c of the row: the original, for one label each
+
+    DRW: from the share `reweigh_from` of the epochs on, L is multiplied by w_c = 1 / E_{n_c}, scaled to sum to C,
+    E_n = (1 - beta^n) / (1 - beta).
+
+Reduces to:
+    binary_cross_entropy at max_margin = 0, unknown = "ignore".
+
+Departs from the paper:
+    the sigmoid form is a reading: Wu et al. speak of a "class-level margin" and publish no code. `margin_on="all"` is
+    the other reading, a shift of all logits of a label. A label never seen counts as seen once.
+
+Departs from the authors' code:
+    s = 1 by default. With DRW their softmax mean is divided by the weights of the batch, here by the number of rows
+    (`reduce="rows"`). They re-weigh from epoch 160 of 200 (`reweigh_from=0.8`).
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from raretag.core.context import Context
+from raretag.core.errors import UserError
+from raretag.core.method import Method
+from raretag.core.objective import Objective
+from raretag.core.parts import Score, Shape, Weigh
+from raretag.core.statistics import LabelStatistics
+from raretag.core.targets import Completed
+from raretag.objective import weights
+from raretag.objective.completions import Unknown, completion
+from raretag.objective.reductions import Per, reduction
+from raretag.objective.schedule import has_begun
+from raretag.objective.scores import CrossEntropy
+
+Form = Literal["sigmoid", "softmax"]
+Where = Literal["positives", "all"]
+
+
+class Ldam(Method):
+    def __init__(
+        self,
+        statistics: LabelStatistics,
+        *,
+        form: Form = "sigmoid",
+        max_margin: float = 0.5,
+        scale: float = 1.0,
+        margin_on: Where = "positives",
+        reweigh_from: float | None = None,
+        beta: float = 0.9999,
+        unknown: Unknown = "negative",
+        reduce: Per = "entries",
+    ) -> None:
+        if scale <= 0 or max_margin < 0:
+            raise UserError(f"ldam: scale must be above 0 and max_margin 0 or more, got {scale} and {max_margin}")
+        n = weights.counts(statistics)
+        balanced = weights.LabelWeights(weights.class_balanced(n, beta))
+        super().__init__(
+            Objective(
+                complete=completion(unknown),
+                shape=RareMargin(max_margin * (n.min() / n) ** 0.25, scale, form, margin_on),
+                weigh=None if reweigh_from is None else Deferred(balanced, reweigh_from),
+                score=CrossEntropy() if form == "sigmoid" else LogProbability(),
+                reduce=reduction(reduce),
+            )
+        )
+
+
+class RareMargin(Shape):
+    """s (z - m) and s z; in the softmax form their log-probabilities among the labels of the row that count."""
+
+    margin: Tensor
+
+    def __init__(self, margin: Tensor, scale: float, form: Form, margin_on: Where) -> None:
+        super().__init__()
+        self.scale, self.form, self.margin_on = scale, form, margin_on
+        self.register_buffer("margin", margin)  # [C]
+
+    def forward(self, logits: Tensor, completed: Completed, context: Context) -> tuple[Tensor, Tensor]:
+        margin = self.margin.to(logits.dtype)
+        if self.form == "sigmoid":
+            reduced = self.scale * (logits - margin)
+            return reduced, reduced if self.margin_on == "all" else self.scale * logits
+        reduced = self.scale * (logits - margin * (completed.value if self.margin_on == "positives" else 1.0))
+        among = reduced.masked_fill(~completed.counted, torch.finfo(reduced.dtype).min)
+        log_p = torch.log_softmax(among, dim=1).masked_fill(~completed.counted, 0.0)
+        return log_p, log_p
+
+
+class LogProbability(Score):
+    """-log p of the label that is there; the others have their share in its softmax."""
+
+    def positive(self, s: Tensor, completed: Completed) -> Tensor:
+        return -s
+
+    def negative(self, s: Tensor, completed: Completed) -> Tensor:
+        return torch.zeros_like(s)
+
+
+class Deferred(Weigh):
+    """No weights until a share of the epochs is over."""
+
+    def __init__(self, weigh: Weigh, share: float) -> None:
+        super().__init__()
+        self.weigh, self.share = weigh, share
+
+    def forward(self, logits: Tensor, completed: Completed, context: Context) -> Tensor:
+        begun = has_begun(context, self.share)
+        weight: Tensor = self.weigh(logits, completed, context) if begun else logits.new_ones(())
+        return weight

@@ -1,0 +1,60 @@
+r"""Negative-tolerant regularisation (NT-BCE): a negative that is low enough is left alone.
+
+Wu et al., "Distribution-Balanced Loss for Multi-Label Classification in Long-Tailed Datasets", ECCV 2020,
+arXiv:2007.09654.
+
+Paper and code::
+
+    n_i, N           counts, items  positives of label i, and items in the data set
+    nu_i             nu             threshold of label i, above 0 for rare labels
+    lambda           scale          5 for VOC-MLT, 2 for COCO-MLT
+    kappa            kappa
+
+    (9)  b_i = -log(N / n_i - 1),   nu_i = -kappa b_i
+    (7)  L = y log(1 + e^{-(z - nu)}) + (1 - y) / lambda log(1 + e^{lambda (z - nu)})
+
+    Equation (9) and the logits of (7) are `NegativeTolerance` in raretag/objective/shapes.py.
+
+Reduces to:
+    binary_cross_entropy at scale = 1, kappa = 0, unknown = "ignore".
+
+Departs from the paper:
+    nu is divided by lambda (`shift_over_scale`), as in the code that made the published numbers; False is the paper.
+    A label never seen counts as seen once, one that is always there as once missing.
+
+Departs from the authors' code:
+    the logits are not changed in place. Their code has no NT-BCE without the re-balancing weights.
+"""
+
+from __future__ import annotations
+
+from raretag.core.method import Method
+from raretag.core.objective import Objective
+from raretag.core.statistics import LabelStatistics
+from raretag.objective.completions import Unknown, completion
+from raretag.objective.reductions import Per, reduction
+from raretag.objective.scores import CrossEntropy
+from raretag.objective.shapes import NegativeTolerance
+from raretag.objective.weights import SideWeights
+
+
+class NegativeTolerant(Method):
+    def __init__(
+        self,
+        statistics: LabelStatistics,
+        *,
+        scale: float = 5.0,
+        kappa: float = 0.05,
+        shift_over_scale: bool = True,
+        unknown: Unknown = "negative",
+        reduce: Per = "entries",
+    ) -> None:
+        super().__init__(
+            Objective(
+                complete=completion(unknown),
+                shape=NegativeTolerance(statistics, scale, kappa, shift_over_scale=shift_over_scale),
+                weigh=SideWeights(1.0, 1.0 / scale),
+                score=CrossEntropy(),
+                reduce=reduction(reduce),
+            )
+        )

@@ -1,0 +1,123 @@
+r"""Partial asymmetric loss with class-aware selection (P-ASL, CSL): of the unknown labels only the doubtless count.
+
+Ben-Baruch et al., "Multi-label Classification with Partial Annotations using Class-aware Selective Loss", CVPR 2022,
+arXiv:2110.10955.
+
+Paper and code::
+
+    z              logits                           [B, C]
+    y              targets                          [B, C] positive, negative, unknown
+    g+, g-, g_u    gamma_pos, gamma_neg, gamma_unknown
+    K              likely                           unknown labels dropped for each row of the batch
+    P_c, eta       prior, prior_threshold           how often label c is there, as the model of a first run says
+
+    L = -(1 - p)^{g+} log p     if y = 1
+        -p_m^{g-} log(1 - p_m)  if y = 0,   p_m = max(p - m, 0),  p = sigmoid(z)
+        -p_m^{g_u} log(1 - p_m) if y is unknown and kept
+
+    mode  negative          every unknown label is kept
+          ignore            none is
+          ignore_normalize  none is; the row weighs 1 + 1 / (1 + observed labels of the row)
+          selective         not those with P_c > eta, nor the K B most probable ones of the whole batch
+
+Reduces to:
+    asymmetric with unknown = "ignore" at mode = "ignore", and at mode = "negative" if gamma_unknown = gamma_neg.
+
+Departs from the paper:
+    none; the defaults are those of the authors' runs (README), not of their command line.
+
+Departs from the authors' code:
+    the mean over B C instead of the sum over the batch. The batch of the K B most probable labels is that of all
+    processes, and equals of the last one dropped go too. `detach_focus=True` stops the gradient as theirs does.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from raretag.core import processes
+from raretag.core.context import Context
+from raretag.core.errors import UserError
+from raretag.core.method import Method
+from raretag.core.objective import Objective
+from raretag.core.parts import Keep, Score, Weigh
+from raretag.core.statistics import LabelStatistics
+from raretag.core.targets import Completed
+from raretag.objective.completions import completion
+from raretag.objective.reductions import Per, reduction
+from raretag.objective.scores import focused_negative, focused_positive
+
+Mode = Literal["negative", "ignore", "ignore_normalize", "selective"]
+
+
+class PartialAsymmetric(Method):
+    def __init__(
+        self,
+        statistics: LabelStatistics,
+        *,
+        mode: Mode = "selective",
+        gamma_pos: float = 0.0,
+        gamma_neg: float = 1.0,
+        gamma_unknown: float = 4.0,
+        margin: float = 0.0,
+        likely: int = 5,
+        prior: list[float] | None = None,
+        prior_threshold: float = 0.5,
+        detach_focus: bool = False,
+        reduce: Per = "entries",
+    ) -> None:
+        if prior is not None and len(prior) != statistics.labels:
+            raise UserError(f"partial_asymmetric.prior has {len(prior)} numbers for {statistics.labels} labels")
+        if min(gamma_pos, gamma_neg, gamma_unknown, likely) < 0 or not 0 <= margin < 1:
+            raise UserError("partial_asymmetric: gammas and likely must be 0 or more, and margin must lie in [0, 1)")
+        frequent = torch.tensor(prior or [0.0] * statistics.labels, dtype=torch.float64) > prior_threshold
+        super().__init__(
+            Objective(
+                complete=completion("ignore" if mode.startswith("ignore") else "negative"),
+                keep=Selected(frequent, likely) if mode == "selective" else None,
+                weigh=FewObservedWeighMore() if mode == "ignore_normalize" else None,
+                score=PartialAsymmetricScore((gamma_pos, gamma_neg, gamma_unknown), margin, detach_focus),
+                reduce=reduction(reduce),
+            )
+        )
+
+
+class Selected(Keep):
+    """What was observed, and the unknown labels that are neither frequent nor among the most probable of the batch."""
+
+    frequent: Tensor
+
+    def __init__(self, frequent: Tensor, likely: int) -> None:
+        super().__init__()
+        self.likely = likely
+        self.register_buffer("frequent", frequent)  # [C] bool
+
+    def forward(self, logits: Tensor, completed: Completed, context: Context) -> Tensor:
+        unknown = logits.detach()[~completed.observed]
+        k = self.likely * int(processes.total(torch.tensor(len(logits), device=logits.device)))
+        few = processes.rows(unknown.topk(min(k, len(unknown))).values)  # all that can be among the k of all processes
+        last = few.topk(min(k, len(few))).values[-1] if k and len(few) else torch.inf
+        return completed.observed | ~(self.frequent | (logits.detach() >= last))
+
+
+class FewObservedWeighMore(Weigh):
+    def forward(self, logits: Tensor, completed: Completed, context: Context) -> Tensor:
+        return 1.0 + 1.0 / (1.0 + completed.observed.sum(1, keepdim=True).to(logits.dtype))
+
+
+class PartialAsymmetricScore(Score):
+    """ASL in which negatives that nobody observed have a power of their own."""
+
+    def __init__(self, gammas: tuple[float, float, float], margin: float, detach_focus: bool) -> None:
+        super().__init__()
+        self.gammas, self.margin, self.detach_focus = gammas, margin, detach_focus
+
+    def positive(self, s: Tensor, completed: Completed) -> Tensor:
+        return focused_positive(s, self.gammas[0], self.detach_focus)
+
+    def negative(self, s: Tensor, completed: Completed) -> Tensor:
+        gamma = torch.where(completed.observed, self.gammas[1], self.gammas[2]).to(s.dtype)
+        return focused_negative(s, gamma, self.margin, self.detach_focus)
