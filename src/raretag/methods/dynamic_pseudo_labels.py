@@ -1,0 +1,274 @@
+r"""Dynamic pseudo-labels: an unknown label is what the network said of it the last time.
+
+Zhang et al., "Towards Imbalanced Large Scale Multi-label Classification with Partially Annotated Labels", IJCNN 2023,
+arXiv:2308.00166.
+
+Paper and code::
+
+    y        targets                where observed ("existing")             [B, C]
+    y~       memory                 pseudo-label, state                     [N, C]
+    N_e      observed labels of an item;  N_ne: unknown labels of it;  q N_ne: the picked among them
+    alpha, beta                     balance of positives and negatives
+    d        schedule               weight of the unknown part;  e: epoch from 0, E: epochs
+    p        penalty                factor of an item                       [B]
+
+    (5)  y~ = initial at first, then the prediction at the item's last visit
+         beta = max(P / T, gamma),  alpha = 1 - beta;  P: observed positives in the batch, T: its B C label slots
+    (9)  d = exp((e + m) / E - 1)
+    (10) p = 2 if every prediction of the item is below .1, else 1
+    (12) L = p { 1/N_e sum over observed of H(y) + d/(q N_ne) sum over picked of H(y~) },   mean over items,
+         H(t) = -alpha t log p^ - beta (1 - t) log(1 - p^)
+
+Which unknown labels are picked is a hash of (seed, epoch, item, label) for each label alone, so their number varies;
+q N_ne is the number really picked.
+
+`reading="repaired"` is the default and `reading="paper"` what is printed; each option given replaces the reading's.
+
+    option       repaired      paper
+    balance      "equal"       "batch"
+    initial      "prior"       0.5
+    momentum     0.9           0.0
+
+Where some negatives are observed (partially annotated labels), schedule="zero" with balance="batch" did best: the
+weighted loss on observed labels alone. The ablations of Table VII: balance="equal"; schedule="one"; penalty=False; q=1.
+
+Reduces to:
+    half of binary_cross_entropy(reduce="rows") / C if every label is observed, balance = "equal", penalty = False.
+
+Departs from the paper:
+    As printed it drifts: alpha is 10 to 20 times beta, so each refresh multiplies the odds of a pseudo-label by as
+    much, and where only positives are observed nothing holds it: all of them become 1 within ten epochs. Repaired:
+    alpha = beta = .5, the memory starts at the observed prior of the label and moves slowly, y~ <- .9 y~ + .1 p^.
+    A RuntimeWarning is given once if the mean pseudo-label exceeds five times the observed prevalence.
+    Observed prior: positives / observed where the label has observed negatives, else positives / items.
+    P and T are not defined in print; T = observed labels (total="observed") gives beta = 1 where only positives are
+    observed. (9) and (10) are as the text wants them; schedule="printed" is exp((e + m) / E), never below 1. The
+    printed (10) gives 2 to the items that the text gives 1. The value of q is not printed: .5.
+    anchor="prior" refreshes towards the prior (y~ <- momentum prior + (1 - momentum) p^); anchor="align" shifts the
+    logits of each label's pseudo-labels after each epoch, so that their mean is the prior.
+
+Departs from the authors' code:
+    none is public.
+"""
+
+from __future__ import annotations
+
+import warnings
+from math import exp
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from raretag.core import chance, processes
+from raretag.core.context import Context
+from raretag.core.errors import UserError
+from raretag.core.method import Method
+from raretag.core.numerics import minus_log_not_p, minus_log_p
+from raretag.core.objective import Objective
+from raretag.core.parts import Complete, Score, Weigh
+from raretag.core.statistics import LabelStatistics
+from raretag.core.targets import Completed, Targets
+from raretag.objective.completions import ObservedOnly
+from raretag.objective.memory import SAMPLE_ROWS, Memory, Precision
+from raretag.objective.reductions import Per, reduction
+
+Schedule = Literal["exp", "printed", "linear", "one", "zero"]
+Anchor = Literal["none", "prior", "align"]
+PICK = 20  # keeps these draws apart from others with the same key
+DRIFT = 5.0
+
+
+class DynamicPseudoLabels(Method):
+    def __init__(
+        self,
+        statistics: LabelStatistics,
+        items: int,
+        seed: int = 0,
+        *,
+        reading: Literal["repaired", "paper"] = "repaired",
+        balance: Literal["batch", "equal"] | float | None = None,
+        balance_on: Literal["all", "observed"] = "all",
+        total: Literal["slots", "observed"] = "slots",
+        gamma: float = 0.05,
+        schedule: Schedule = "exp",
+        m: float = 3.0,
+        penalty: bool = True,
+        q: float = 0.5,
+        initial: Literal["prior"] | float | None = None,
+        momentum: float | None = None,
+        anchor: Anchor = "none",
+        precision: Precision = "float16",
+        reduce: Per = "rows",
+    ) -> None:
+        paper = reading == "paper"
+        balance = ("batch" if paper else "equal") if balance is None else balance
+        initial = (0.5 if paper else "prior") if initial is None else initial
+        momentum = (0.0 if paper else 0.9) if momentum is None else momentum
+        check(balance, initial, momentum, q, gamma)
+        prior = observed_prior(statistics)
+        memory = Memory(
+            0 if schedule == "zero" else items,
+            prior if initial == "prior" else torch.full_like(prior, float(initial)),
+            precision=precision,
+            seed=seed,
+        )
+        remembered = Remembered(memory, prior, q=q, momentum=momentum, anchor=anchor, seed=seed)
+        super().__init__(
+            Objective(
+                complete=ObservedOnly() if schedule == "zero" else remembered,
+                weigh=ItemWeights(schedule, m, penalty),
+                score=Balanced(balance, balance_on, total, gamma),
+                reduce=reduction(reduce),
+            )
+        )
+
+
+def check(balance: str | float, initial: str | float, momentum: float, q: float, gamma: float) -> None:
+    where = "dynamic_pseudo_labels"
+    if balance not in ("batch", "equal") and not (isinstance(balance, (int, float)) and 0 <= balance <= 1):
+        raise UserError(
+            f"{where}.balance is {balance!r}; expected 'batch', 'equal' or the weight of positives in [0, 1]"
+        )
+    if initial != "prior" and not (isinstance(initial, (int, float)) and 0 <= initial <= 1):
+        raise UserError(f"{where}.initial is {initial!r}; expected 'prior' or a probability")
+    if not 0 <= momentum < 1:
+        raise UserError(f"{where}.momentum must lie in [0, 1), got {momentum}: at 1 the memory never learns")
+    if not 0 < q <= 1:
+        raise UserError(f"{where}.q is a share of the unknown labels in (0, 1], got {q}; for none use schedule='zero'")
+    if not 0 <= gamma <= 1:
+        raise UserError(f"{where}.gamma is the smallest weight of negatives and must lie in [0, 1], got {gamma}")
+
+
+def observed_prior(statistics: LabelStatistics) -> Tensor:
+    """How often a label is there [C], float64, as far as anyone can know."""
+    observed = statistics.positives + statistics.negatives
+    seen = torch.where(statistics.negatives > 0, observed, statistics.items)
+    return statistics.positives.double() / seen.clamp(min=1)
+
+
+class Remembered(Complete):
+    """(5), of the picked unknown labels."""
+
+    prior: Tensor
+
+    def __init__(self, memory: Memory, prior: Tensor, *, q: float, momentum: float, anchor: Anchor, seed: int) -> None:
+        super().__init__()
+        self.memory, self.q, self.momentum, self.anchor, self.seed = memory, q, momentum, anchor, seed
+        self.warned = False
+        self.register_buffer("prior", prior)
+
+    def recall(self, items: Tensor, like: Tensor) -> Tensor:
+        """y~ [B, C]."""
+        remembered = self.memory.read(items.to(like.device)).to(like.dtype)
+        return torch.where(remembered.isnan(), self.prior.to(like.dtype), remembered)
+
+    def forward(self, logits: Tensor, targets: Targets, context: Context) -> Completed:
+        item = context.items.to(logits.device)
+        label = torch.arange(logits.shape[1], device=logits.device)
+        drawn = chance.uniform(self.seed, PICK, context.epoch, item[:, None], label) < self.q
+        value = torch.where(targets.observed, targets.positive, self.recall(item, logits))
+        return Completed(value, targets.observed | drawn, targets.observed)
+
+    def observe(self, logits: Tensor, targets: Targets, context: Context) -> None:
+        p = torch.sigmoid(logits)
+        slow = self.prior.to(p.dtype) if self.anchor == "prior" else self.recall(context.items, logits)
+        new = self.momentum * slow + (1.0 - self.momentum) * p
+        new = torch.where(targets.observed, torch.nan, new)  # nothing to remember where somebody looked
+        self.memory.write(processes.rows(context.items.to(logits.device)), processes.rows(new), context.epoch)
+
+    def end_epoch(self, context: Context) -> None:
+        if self.anchor == "align":
+            align(self.memory, self.prior, context.epoch)
+        mean, prevalence = self.mean(), float(self.prior.mean())
+        if mean > DRIFT * prevalence > 0 and not self.warned:
+            self.warned = True
+            warnings.warn(
+                f"pseudo-labels drift: their mean is {mean:.3f}, the observed prevalence {prevalence:.3f}; "
+                "try balance=0.3, anchor='align' or a higher momentum",
+                RuntimeWarning,
+                stacklevel=2,
+            )
+
+    def mean(self) -> float:
+        return float(self.memory.mean(sample=SAMPLE_ROWS).mean())
+
+    def vital_signs(self) -> dict[str, float]:
+        return {"mean_pseudo_label": self.mean(), "picked_share": self.q}
+
+
+def align(memory: Memory, prior: Tensor, epoch: int) -> None:
+    """Shift the logits of each label's pseudo-labels so that their mean is the prior, found by halving an interval."""
+
+    def shifted(t: Tensor, shift: Tensor) -> Tensor:
+        return torch.sigmoid(torch.logit(t.double(), eps=1e-7) + shift)
+
+    prior = prior.to(memory.stored.device)
+    low, high = torch.full_like(prior, -32.0), torch.full_like(prior, 32.0)
+    for _ in range(30):
+        middle = (low + high) / 2.0
+        short = memory.mean(lambda t, shift=middle: shifted(t, shift)) < prior  # type: ignore[misc]
+        low, high = torch.where(short, middle, low), torch.where(short, high, middle)
+    memory.rewrite(lambda t: shifted(t, (low + high) / 2.0), epoch)
+
+
+class ItemWeights(Weigh):
+    """p / N_e for observed and p d / (q N_ne) for picked labels."""
+
+    def __init__(self, schedule: Schedule, m: float, penalty: bool) -> None:
+        super().__init__()
+        self.schedule, self.m, self.penalty = schedule, m, penalty
+        self.last = 0.0  # d of the last finished epoch
+
+    def d(self, context: Context) -> float:
+        progress = (context.epoch + self.m) / context.epochs
+        return {"exp": exp(progress - 1.0), "printed": exp(progress), "linear": progress, "one": 1.0, "zero": 0.0}[
+            self.schedule
+        ]
+
+    def forward(self, logits: Tensor, completed: Completed, context: Context) -> Tensor:
+        observed, picked = completed.observed, completed.counted & ~completed.observed
+        number, number_picked = (
+            which.sum(1, keepdim=True).clamp(min=1).to(logits.dtype) for which in (observed, picked)
+        )
+        weight = torch.where(observed, 1.0 / number, self.d(context) / number_picked)
+        if self.penalty:
+            blind = ~torch.sigmoid(logits.detach()).gt(0.1).any(1, keepdim=True)
+            weight = weight * (1.0 + blind.to(logits.dtype))  # (10)
+        return weight
+
+    def end_epoch(self, context: Context) -> None:
+        self.last = self.d(context)
+
+    def vital_signs(self) -> dict[str, float]:
+        return {"unknown_weight": self.last}
+
+
+class Balanced(Score):
+    """alpha on the positive side, beta on the negative side."""
+
+    def __init__(self, balance: str | float, on: str, total: str, gamma: float) -> None:
+        super().__init__()
+        self.balance, self.on, self.total, self.gamma = balance, on, total, gamma
+
+    def beta(self, completed: Completed) -> Tensor:
+        """[B, C] or one number."""
+        value = completed.value
+        if isinstance(self.balance, str):
+            beta = value.new_tensor(0.5) if self.balance == "equal" else self._of_batch(completed)
+        else:
+            beta = value.new_tensor(1.0 - self.balance)
+        return beta if self.on == "all" else torch.where(completed.observed, beta, 0.5)
+
+    def _of_batch(self, completed: Completed) -> Tensor:
+        value, observed = completed.value, completed.observed
+        P = torch.where(observed, value, 0.0).sum()
+        T = observed.sum().to(value.dtype) if self.total == "observed" else value.new_tensor(float(value.numel()))
+        both = processes.total(torch.stack([P, T]))
+        return (both[0] / both[1].clamp(min=1.0)).clamp(min=self.gamma)
+
+    def positive(self, s: Tensor, completed: Completed) -> Tensor:
+        return (1.0 - self.beta(completed)) * minus_log_p(s)
+
+    def negative(self, s: Tensor, completed: Completed) -> Tensor:
+        return self.beta(completed) * minus_log_not_p(s)

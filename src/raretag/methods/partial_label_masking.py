@@ -1,0 +1,220 @@
+r"""Partial label masking (PLM) over any other method.
+
+Duarte et al., "PLM: Partial Label Masking for Imbalanced Multi-label Classification", CVPR Workshops 2021,
+arXiv:2105.10782.
+
+Paper and code::
+
+    n+, n-   positives, negatives   of each label in the data set           [C]
+    r        ratio                  n+ / n-, odds and not prevalence        [C]
+    r_bar    target                 the ratio to train with, state          [C]
+    tau      bins                   of width 1/tau; the last one is closed
+    lambda   rate                   default 1 / epochs
+
+    (2)  L = sum_c g_c l(y_c, p_c)                  l: the base's terms
+    (3)  g = 1 with probability r_bar / r           for a positive if r > r_bar
+                                r / r_bar           for a negative if r < r_bar
+                                1                   otherwise
+    (4)  P^+, P^- [tau, C]: histograms of p over the epoch, of positives and of negatives, masked ones too
+    (5)  D+ = KL(P^+ || all mass in the last bin),  D- = KL(P^- || all mass in the first bin)
+    (6)  D~ = (D - mean over labels) / standard deviation over labels (of the population), each side alone
+    (7)  r_bar <- exp(lambda (D~+ - D~-)) r_bar
+
+A mask is a hash of (seed, epoch, item, label): once an epoch for each label of each item, as in Algorithm 1, whatever
+the batches and the number of processes.
+
+Reduces to:
+    its base at rate = 0, initial = "ratio".
+
+Departs from the paper:
+    lambda: 1/epochs, which gives the paper's end points in any number of epochs; the paper has .01 for 90 epochs.
+    r_bar / r stays within [1/clamp, clamp]: with few positives it runs away. `clamp=None` is the paper's.
+    The reduction is the base's; the paper's is `reduce="rows"`.
+    Empty bins of the ideal distributions hold `floor`, else (5) is infinite. A label without positives or without
+    negatives in the epoch has D = 0 and no part in (6).
+    The paper knows no unknown labels. An unknown label is in no histogram (`count_unknown=True`: among the negatives)
+    and is masked by what the base completes it to; n- counts the unknown labels unless the base ignores them. So where
+    no negative was ever observed the ratios stay as they start.
+    `clip` bounds r_bar after each update, not at the start (COCO: 1).
+
+Departs from the authors' code:
+    none is public.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from raretag.core import chance, processes
+from raretag.core.base import Base, build_base
+from raretag.core.context import Context
+from raretag.core.errors import UserError
+from raretag.core.method import Method
+from raretag.core.parts import Keep
+from raretag.core.statistics import LabelStatistics
+from raretag.core.targets import Completed, Targets
+from raretag.objective.completions import ObservedOnly
+from raretag.objective.reductions import Per, reduction
+
+Initial = Literal["ratio", "mean", "min", "max"]
+
+
+class PartialLabelMasking(Method):
+    def __init__(
+        self,
+        statistics: LabelStatistics,
+        items: int,
+        seed: int = 0,
+        *,
+        base: Base = "binary_cross_entropy",
+        rate: float | None = None,
+        bins: int = 10,
+        floor: float = 1e-8,
+        initial: Initial = "ratio",
+        clip: float | None = None,
+        clamp: float | None = 20.0,
+        count_unknown: bool = False,
+        reduce: Per | None = None,
+    ) -> None:
+        if rate is not None and rate < 0:
+            raise UserError(f"partial_label_masking.rate is how fast ratios move and must be 0 or more, got {rate}")
+        if bins < 2:
+            raise UserError(f"partial_label_masking.bins must be 2 or more, got {bins}: one bin tells nothing apart")
+        if not 0 < floor < 1:
+            raise UserError(f"partial_label_masking.floor is the mass of an empty bin, in (0, 1), got {floor}")
+        if clip is not None and clip <= 0:
+            raise UserError(f"partial_label_masking.clip is the largest ratio and must be above 0, got {clip}")
+        if clamp is not None and clamp < 1:
+            raise UserError(f"partial_label_masking.clamp bounds r_bar / r and must be 1 or more, got {clamp}")
+        below = build_base("partial_label_masking", base, statistics, items=items, seed=seed)
+        ignores = isinstance(below.objective.complete, ObservedOnly)
+        negatives = statistics.negatives if ignores else items - statistics.positives
+        mask = Mask(
+            statistics.positives,
+            negatives,
+            seed=seed,
+            also=below.objective.keep,
+            rate=rate,
+            bins=bins,
+            floor=floor,
+            initial=initial,
+            clip=clip,
+            clamp=clamp,
+            count_unknown=count_unknown,
+        )
+        reducer = below.objective.reduce if reduce is None else reduction(reduce)
+        super().__init__(below.objective.replaced(keep=mask, reduce=reducer))
+        self.sampler = below.sampler
+
+
+class Mask(Keep):
+    positives: Tensor
+    negatives: Tensor
+    target: Tensor
+    histograms: Tensor
+
+    def __init__(
+        self,
+        positives: Tensor,
+        negatives: Tensor,
+        *,
+        seed: int,
+        also: Keep | None,
+        rate: float | None,
+        bins: int,
+        floor: float,
+        initial: Initial,
+        clip: float | None,
+        clamp: float | None,
+        count_unknown: bool,
+    ) -> None:
+        super().__init__()
+        self.seed, self.also, self.rate, self.floor = seed, also, rate, floor
+        self.clip, self.clamp, self.count_unknown = clip, clamp, count_unknown
+        self.register_buffer("positives", positives.double())
+        self.register_buffer("negatives", negatives.double())
+        self.register_buffer("target", self._start(initial))  # r_bar [C]
+        self.register_buffer("histograms", torch.zeros(2, bins, len(positives), dtype=torch.int64))
+
+    @property
+    def usable(self) -> Tensor:
+        """A label that is always or never there has no ratio."""
+        return (self.positives > 0) & (self.negatives > 0)
+
+    @property
+    def ratio(self) -> Tensor:
+        """r [C]; 1 where there is none, which is then also r_bar, so nothing is masked."""
+        return torch.where(self.usable, self.positives / self.negatives.clamp(min=1.0), 1.0)
+
+    def _start(self, initial: Initial) -> Tensor:
+        r = self.ratio[self.usable]
+        if initial == "ratio" or not len(r):
+            return self.ratio
+        return torch.where(self.usable, {"mean": r.mean(), "min": r.min(), "max": r.max()}[initial], 1.0)
+
+    def chances(self) -> tuple[Tensor, Tensor]:
+        """(3): with what probability a positive and a negative of each label is kept, [C] each."""
+        return (self.target / self.ratio).clamp(max=1.0), (self.ratio / self.target).clamp(max=1.0)
+
+    def forward(self, logits: Tensor, completed: Completed, context: Context) -> Tensor:
+        positive, negative = self.chances()
+        t = completed.value
+        item = context.items.to(logits.device)[:, None]
+        label = torch.arange(logits.shape[1], device=logits.device)
+        kept = chance.uniform(self.seed, context.epoch, item, label) < t * positive + (1.0 - t) * negative
+        return kept if self.also is None else kept & self.also(logits, completed, context).bool()
+
+    def observe(self, logits: Tensor, targets: Targets, context: Context) -> None:
+        bins, labels = self.histograms.shape[1:]
+        bin = (torch.sigmoid(logits) * bins).long().clamp(0, bins - 1)  # [B, C]
+        side = (targets.positive < 0.5).long()  # 0: positives, 1: negatives
+        place = (side * bins + bin) * labels + torch.arange(labels, device=logits.device)
+        counted = torch.ones_like(targets.observed) if self.count_unknown else targets.observed
+        counts = torch.zeros_like(self.histograms).flatten().scatter_add_(0, place.flatten(), counted.long().flatten())
+        # Summed each step, not at the end of the epoch: then every process holds the same state at every moment, and
+        # the checkpoint of any one of them is enough.
+        self.histograms += processes.total(counts).view_as(self.histograms)
+
+    def end_epoch(self, context: Context) -> None:
+        rate = 1.0 / context.epochs if self.rate is None else self.rate
+        target = self.target * torch.exp(rate * discrepancy(self.histograms, self.floor))  # (7)
+        if self.clamp is not None:
+            target = target.clamp(self.ratio / self.clamp, self.ratio * self.clamp)
+        if self.clip is not None:
+            target = target.clamp(max=self.clip)
+        self.target.copy_(torch.where(self.usable, target, self.target))
+        self.histograms.zero_()
+
+    def vital_signs(self) -> dict[str, float]:
+        positive, negative = self.chances()
+        kept = (positive * self.positives + negative * self.negatives).sum()
+        move = self.target / self.ratio
+        return {
+            "ratio_lowest": float(move.min()) if len(move) else 1.0,
+            "ratio_highest": float(move.max()) if len(move) else 1.0,
+            "kept_share": float(kept / (self.positives + self.negatives).sum().clamp(min=1.0)),
+        }
+
+
+def divergences(histograms: Tensor, floor: float) -> Tensor:
+    """(5): D+ and D- of histograms [2, tau, C], as [2, C] in float64; 0 for an empty histogram."""
+    counts = histograms.double()
+    share = counts / counts.sum(1, keepdim=True).clamp(min=1.0)  # P^
+    ideal = torch.full_like(share, floor)
+    ideal[0, -1] = ideal[1, 0] = 1.0
+    return (torch.xlogy(share, share) - share * ideal.log()).sum(1)
+
+
+def discrepancy(histograms: Tensor, floor: float) -> Tensor:
+    """(6): D = D~+ - D~- [C]; 0 for a label that lacks a side."""
+    usable = histograms.sum(1).gt(0).all(0)  # [C]
+    number = usable.sum().clamp(min=1)
+    D = divergences(histograms, floor) * usable
+    centred = (D - D.sum(1, keepdim=True) / number) * usable
+    # Labels that differ by rounding alone have no order: hence the lower bound of the standard deviation.
+    deviation = (centred.square().sum(1, keepdim=True) / number).sqrt().clamp(min=1e-8)
+    normal = centred / deviation
+    return normal[0] - normal[1]
