@@ -56,16 +56,13 @@ class PropensityCounts(Sums):
         classes = scores.shape[1]
         if propensity.shape != (classes,):
             raise UserError(f"propensities {tuple(propensity.shape)} for {classes} labels: expected one for each")
-        rarity = (-propensity.double()).expand(scores.shape)  # the best ranking: observed positives, rarest first
-        ranked, ideal = (
-            sum(
-                (_places(s[rows], seen[rows], positive[rows], deepest) for rows in order.blocks(len(scores), classes)),
-                torch.zeros(deepest, classes, dtype=torch.int64),
-            )
-            for s, seen in ((scores, targets.observed), (rarity, positive))
-        )
+        rarity = (-propensity.double()).to(scores.device).expand(scores.shape)
+        hits, best = (torch.zeros(deepest, classes, dtype=torch.int64) for _ in range(2))
+        for rows in order.blocks(len(scores), classes):
+            hits += _places(scores[rows], targets.observed[rows], positive[rows], deepest)
+            best += _places(rarity[rows], positive[rows], positive[rows], deepest)  # positives alone, rarest first
         known = positive.any(1)
-        return cls(hits=ranked, best=ideal, rows=known.sum().cpu(), excluded_rows=(~known).sum().cpu())
+        return cls(hits, best, rows=known.sum().cpu(), excluded_rows=(~known).sum().cpu())
 
 
 def propensity_scored_precision_at(counts: PropensityCounts, propensity: Tensor, k: int) -> float:
