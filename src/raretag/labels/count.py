@@ -58,4 +58,6 @@ def _pairs(rows: Rows, labels: int) -> Tensor:
     if labels <= DENSE_UP_TO:
         return torch.from_numpy(pairs.toarray())
     where = torch.from_numpy(np.stack(pairs.coords).astype(np.int64))
-    return torch.sparse_coo_tensor(where, torch.from_numpy(pairs.data), (labels, labels)).coalesce()
+    return torch.sparse_coo_tensor(
+        where, torch.from_numpy(pairs.data), (labels, labels), check_invariants=True
+    ).coalesce()

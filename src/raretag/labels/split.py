@@ -83,8 +83,9 @@ def _patterns(entries: Entries) -> tuple[Ints, Ints]:
     """For each item how many labels were observed, and a number that is equal for equal sets of them."""
     codes = chance.mix(torch.arange(1, entries.labels + 1)).numpy()  # a set is the sum of the codes of its members
     if entries.bits is not None:
-        dense = [entries.observed(*block) for block in blocks(len(entries), entries.labels)]
-        return np.concatenate([d.sum(axis=1) for d in dense]), np.concatenate([d @ codes for d in dense])
+        dense = (entries.observed(*block) for block in blocks(len(entries), entries.labels))
+        seen, pattern = zip(*((mask.sum(axis=1), mask @ codes) for mask in dense), strict=True)
+        return np.concatenate(seen), np.concatenate(pattern)
     if entries.listed is None:
         return np.zeros(len(entries), np.int64), np.zeros(len(entries), np.int64)
     sums = np.concatenate([[0], np.cumsum(codes[entries.listed.indices])])

@@ -1,0 +1,132 @@
+"""Splits: exact sizes, every label in every part, unknown labels welcome."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from raretag.core.errors import UserError
+from raretag.labels.split import Split, part_sizes, split
+from raretag.labels.store import LabelStore
+
+NAN = float("nan")
+FRACTIONS = [(0.5, 0.5), (0.8, 0.2), (0.8, 0.1, 0.1), (0.25,) * 4, (0.96, 0.04), (1.0,), (1 / 3, 1 / 3, 1 / 3)]
+
+
+@st.composite
+def tables(draw: st.DrawFn) -> NDArray[np.float64]:
+    items, labels = draw(st.integers(0, 60)), draw(st.integers(1, 12))
+    shares = draw(st.sampled_from([(0.3, 0.7, 0), (0.1, 0.1, 0.8), (0.05, 0, 0.95), (0.2, 0.5, 0.3)]))
+    random = np.random.default_rng(draw(st.integers(0, 10**6)))
+    return random.choice([1, 0, NAN], (items, labels), p=shares)
+
+
+def lacking(table: NDArray[np.float64], result: Split) -> dict[int, int]:
+    """Labels that some part has no positive of, by a loop."""
+    positive = table == 1
+    return {
+        label: int(positive[:, label].sum())
+        for label in range(table.shape[1])
+        if any(not positive[rows, label].any() for rows in result.parts)
+    }
+
+
+@settings(deadline=None)
+@given(tables(), st.sampled_from(FRACTIONS), st.integers(0, 3))
+def test_every_item_is_in_one_part_and_parts_have_the_asked_sizes(
+    table: NDArray[np.float64], fractions: tuple[float, ...], seed: int
+) -> None:
+    result = split(LabelStore.from_dense(table), fractions, seed)
+    assert sorted(np.concatenate(result.parts).tolist()) == list(range(len(table)))
+    for rows, fraction in zip(result.parts, fractions, strict=True):
+        assert abs(len(rows) - fraction * len(table)) < 1
+    assert result.impossible == lacking(table, result)
+
+
+@settings(deadline=None)
+@given(st.integers(0, 1000), st.lists(st.integers(1, 50), min_size=1, max_size=6))
+def test_sizes_add_up(items: int, weights: list[int]) -> None:
+    fractions = [weight / sum(weights) for weight in weights]
+    sizes = part_sizes(items, fractions)
+    assert sum(sizes) == items
+    assert all(abs(size - items * fraction) < 1 for size, fraction in zip(sizes, fractions, strict=True))
+
+
+@settings(deadline=None)
+@given(st.lists(st.integers(2, 8), min_size=1, max_size=8), st.integers(0, 10), st.integers(0, 5))
+def test_items_of_one_label_reach_every_part_that_has_room(counts: list[int], empty: int, seed: int) -> None:
+    """With one label an item there is a split whenever each part has room for all labels that have enough."""
+    rows = [[label] for label, n in enumerate(counts) for _ in range(n)] + [[]] * empty
+    result = split(LabelStore.from_lists(rows, labels=len(counts)), (0.5, 0.5), seed)
+    assert min(map(len, result.parts)) >= len(counts)
+    assert result.impossible == {}
+
+
+@settings(deadline=None, max_examples=50)
+@given(st.integers(0, 10**6), st.integers(2, 4), st.integers(1, 6), st.integers(3, 8))
+def test_labels_that_come_together_reach_every_part_where_such_a_split_exists(
+    seed: int, parts: int, labels: int, size: int
+) -> None:
+    """Parts that hold all labels are made first, then shuffled: a split exists."""
+    random = np.random.default_rng(seed)
+    table = random.random((parts, size, labels)) < 0.3
+    for part in table:
+        for label in range(labels):
+            part[random.integers(size), label] |= not part[:, label].any()
+    shuffled = random.permutation(table.reshape(-1, labels))
+    assert split(LabelStore.from_dense(shuffled), [1 / parts] * parts).impossible == {}
+
+
+def test_a_small_part_gets_a_rare_label_too() -> None:
+    rows = [[0]] * 3 + [[1]] * 197
+    result = split(LabelStore.from_lists(rows), (0.98, 0.02))
+    assert [len(part) for part in result.parts] == [196, 4]
+    assert result.impossible == {}
+
+
+def test_a_label_with_too_few_positives_is_reported_with_its_count() -> None:
+    rows = [[0]] * 20 + [[0, 1], [0, 1], [0, 2]]
+    result = split(LabelStore.from_lists(rows, labels=4), (0.4, 0.3, 0.3))
+    assert result.impossible == {1: 2, 2: 1, 3: 0}
+
+
+def test_labels_are_spread_as_the_parts_are_large() -> None:
+    random = np.random.default_rng(0)
+    table = random.random((2000, 30)) < np.geomspace(0.4, 0.01, 30)
+    for rows, fraction in zip(split(LabelStore.from_dense(table), (0.7, 0.2, 0.1)).parts, (0.7, 0.2, 0.1), strict=True):
+        assert (np.abs(table[rows].sum(axis=0) - fraction * table.sum(axis=0)) < 2 + 0.03 * table.sum(axis=0)).all()
+
+
+def test_observed_negatives_are_spread_where_labels_were_observed_in_few_patterns() -> None:
+    """Three questionnaires, each asking other labels: every part must get its share of each."""
+    random = np.random.default_rng(0)
+    patterns = np.array([[1, 1, 0, 0, 0, 0], [0, 0, 1, 1, 0, 0], [1, 0, 0, 0, 1, 1]], bool)
+    asked = patterns[random.choice(3, 600, p=[0.8, 0.15, 0.05])]
+    table = np.where(asked, (random.random((600, 6)) < 0.1).astype(float), NAN)
+    result = split(LabelStore.from_dense(table), (0.5, 0.25, 0.25))
+    negatives = (table == 0).sum(axis=0)
+    for rows, fraction in zip(result.parts, (0.5, 0.25, 0.25), strict=True):
+        assert (np.abs((table[rows] == 0).sum(axis=0) - fraction * negatives) <= 0.1 * negatives + 2).all()
+
+
+def test_the_seed_decides_and_the_order_of_items_does_not() -> None:
+    random = np.random.default_rng(0)
+    table = random.choice([1, 0, NAN], (200, 9), p=[0.1, 0.6, 0.3])
+    store = LabelStore.from_dense(table, ids=[f"item {i}" for i in range(200)])
+    order = random.permutation(200)
+    shuffled = store.take(order)
+
+    def named(of: LabelStore, seed: int) -> list[set[str]]:
+        return [{str(of.ids[row]) for row in rows} for rows in split(of, (0.6, 0.4), seed).parts]
+
+    assert named(store, 1) == named(store, 1) == named(shuffled, 1)
+    assert named(store, 1) != named(store, 2)
+
+
+@pytest.mark.parametrize("fractions", [(), (0.5, 0.6), (1.2, -0.2), (0.5,), (1.0, 0.0)])
+def test_fractions_that_do_not_add_up_are_refused(fractions: tuple[float, ...]) -> None:
+    with pytest.raises(UserError, match="add up to 1"):
+        split(LabelStore.from_lists([[0], [1]]), fractions)
