@@ -1,14 +1,16 @@
 r"""Metrics of decisions: precision, recall, F1, exact match.
 
-Duarte et al., "PLM: Partial Label Masking for Imbalanced Multi-label Classification", supplement, eq. (9)-(13).
+Duarte et al., "PLM: Partial Label Masking for Imbalanced Multi-label Classification", supplement, eq. (1)-(5),
+cited as (9)-(13) where the numbers of the paper are continued.
 
 Paper and code::
 
-    (9)   precision(c) = TP / (TP + FP)      0 if nothing was predicted
-    (10)  recall(c)    = TP / (TP + FN)
-    (11)  F1(c)        = 2 TP / (2 TP + FP + FN)
-    (12)  mean over classes of (9)-(11)
-    (13)  share of items whose whole label vector is right
+    (1)  P(c)  = TP / (TP + FP)      0 if nothing was predicted
+         R(c)  = TP / (TP + FN)
+    (2)  means of P(c) and of R(c) over classes
+    (3)  F1(c) = 2 P(c) R(c) / (P(c) + R(c)) = 2 TP / (2 TP + FP + FN)
+    (4)  mean of F1(c) over classes
+    (5)  share of items whose whole label vector is right
 
 Three numbers called F1 differ: macro F1 is the mean of F1(c), as in PLM; CF1 (ML-GCN) is the harmonic mean of mean
 precision and mean recall; micro F1 = OF1 is F1 of the counts of all classes together.
@@ -138,7 +140,7 @@ def micro_f1(counts: DecisionCounts) -> float:
 
 
 def exact_match(counts: DecisionCounts) -> float:
-    """Eq. (13) on the observed entries of each row; rows with nothing observed are excluded."""
+    """Eq. (5) on the observed entries of each row; rows with nothing observed are excluded."""
     return _ratio(counts.exact, counts.rows)
 
 

@@ -1,8 +1,9 @@
 """Recall of hidden positives: does the model see what the annotation of its own training items left out?
 
 Zhang et al., "Learning in Imperfect Environment: Multi-Label Classification with Long-Tailed Distribution and Partial
-Labels" (COMIC), ICCV 2023, Table 2. A positive is hidden if it is positive in the full truth, and unknown in the
-partial labels the model was trained with.
+Labels" (COMIC), ICCV 2023, Table 2, reports a "recall for missing label settings" without defining it; this is the
+plain reading. A positive is hidden if it is positive in the full truth, and unknown in the partial labels the model
+was trained with.
 """
 
 from __future__ import annotations
