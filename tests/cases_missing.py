@@ -107,7 +107,7 @@ def _(at: Label, tau=0.4, warm_up=0.1) -> float | None:
 @case(
     "partial_asymmetric",
     {"likely": 1, "prior": [0.6, 0.1, 0.5, 0.51, 0.0]},
-    {"likely": 0, "gamma_pos": 0.5, "gamma_neg": 2.0, "gamma_unknown": 0.5, "margin": 0.1},
+    {"likely": 0, "gamma_pos": 0.3, "gamma_neg": 1.7, "gamma_unknown": 0.7, "margin": 0.1},
     {"mode": "ignore", "detach_focus": True},
     {"mode": "ignore_normalize"},
     {"mode": "negative", "reduce": "kept"},

@@ -12,19 +12,17 @@ Paper and code::
     form  sigmoid  L = BCE(s (z - m_c) if y = 1 else s z, y)
           softmax  L = -log softmax(s (z - m y))_c at the label c of the row: the original, for one label each
 
-    DRW: from the share `reweigh_from` of the epochs on, L is multiplied by w_c = 1 / E_{n_c}, scaled to sum to C,
-    E_n = (1 - beta^n) / (1 - beta).
+    DRW: from the share `reweigh_from` of the epochs on, L times w_c of class_balanced, mode "normalised"
 
 Reduces to:
     binary_cross_entropy at max_margin = 0, unknown = "ignore".
 
 Departs from the paper:
-    the sigmoid form is a reading: Wu et al. speak of a "class-level margin" and publish no code. `margin_on="all"` is
-    the other reading, a shift of all logits of a label. A label never seen counts as seen once.
+    Wu et al. speak of a "class-level margin" and publish no code: the sigmoid form is a reading, `margin_on="all"` (a
+    shift of all logits of a label) another. A label never seen counts as seen once.
 
 Departs from the authors' code:
-    s = 1 by default. With DRW their softmax mean is divided by the weights of the batch, here by the number of rows
-    (`reduce="rows"`). They re-weigh from epoch 160 of 200 (`reweigh_from=0.8`).
+    s = 1 by default. They re-weigh from epoch 160 of 200 (`reweigh_from=0.8`) and divide by the weights of the batch.
 """
 
 from __future__ import annotations
@@ -47,19 +45,16 @@ from raretag.objective.reductions import Per, reduction
 from raretag.objective.schedule import has_begun
 from raretag.objective.scores import CrossEntropy
 
-Form = Literal["sigmoid", "softmax"]
-Where = Literal["positives", "all"]
-
 
 class Ldam(Method):
     def __init__(
         self,
         statistics: LabelStatistics,
         *,
-        form: Form = "sigmoid",
+        form: Literal["sigmoid", "softmax"] = "sigmoid",
         max_margin: float = 0.5,
         scale: float = 1.0,
-        margin_on: Where = "positives",
+        margin_on: Literal["positives", "all"] = "positives",
         reweigh_from: float | None = None,
         beta: float = 0.9999,
         unknown: Unknown = "negative",
@@ -68,12 +63,11 @@ class Ldam(Method):
         if scale <= 0 or max_margin < 0:
             raise UserError(f"ldam: scale must be above 0 and max_margin 0 or more, got {scale} and {max_margin}")
         n = weights.counts(statistics)
-        balanced = weights.LabelWeights(weights.class_balanced(n, beta))
         super().__init__(
             Objective(
                 complete=completion(unknown),
                 shape=RareMargin(max_margin * (n.min() / n) ** 0.25, scale, form, margin_on),
-                weigh=None if reweigh_from is None else Deferred(balanced, reweigh_from),
+                weigh=None if reweigh_from is None else Deferred(weights.class_balanced(n, beta), reweigh_from),
                 score=CrossEntropy() if form == "sigmoid" else LogProbability(),
                 reduce=reduction(reduce),
             )
@@ -85,7 +79,7 @@ class RareMargin(Shape):
 
     margin: Tensor
 
-    def __init__(self, margin: Tensor, scale: float, form: Form, margin_on: Where) -> None:
+    def __init__(self, margin: Tensor, scale: float, form: str, margin_on: str) -> None:
         super().__init__()
         self.scale, self.form, self.margin_on = scale, form, margin_on
         self.register_buffer("margin", margin)  # [C]
@@ -95,7 +89,7 @@ class RareMargin(Shape):
         if self.form == "sigmoid":
             reduced = self.scale * (logits - margin)
             return reduced, reduced if self.margin_on == "all" else self.scale * logits
-        reduced = self.scale * (logits - margin * (completed.value if self.margin_on == "positives" else 1.0))
+        reduced = self.scale * (logits - margin * (1.0 if self.margin_on == "all" else completed.value))
         among = reduced.masked_fill(~completed.counted, torch.finfo(reduced.dtype).min)
         log_p = torch.log_softmax(among, dim=1).masked_fill(~completed.counted, 0.0)
         return log_p, log_p
@@ -114,11 +108,13 @@ class LogProbability(Score):
 class Deferred(Weigh):
     """No weights until a share of the epochs is over."""
 
-    def __init__(self, weigh: Weigh, share: float) -> None:
+    weight: Tensor
+
+    def __init__(self, weight: Tensor, share: float) -> None:
         super().__init__()
-        self.weigh, self.share = weigh, share
+        self.share = share
+        self.register_buffer("weight", weight)  # [C]
 
     def forward(self, logits: Tensor, completed: Completed, context: Context) -> Tensor:
-        begun = has_begun(context, self.share)
-        weight: Tensor = self.weigh(logits, completed, context) if begun else logits.new_ones(())
-        return weight
+        weight = self.weight.to(logits.dtype)
+        return weight if has_begun(context, self.share) else torch.ones_like(weight)

@@ -5,8 +5,7 @@ arXiv:2110.10955.
 
 Paper and code::
 
-    z              logits                           [B, C]
-    y              targets                          [B, C] positive, negative, unknown
+    z, y           logits, targets                  [B, C]
     g+, g-, g_u    gamma_pos, gamma_neg, gamma_unknown
     K              likely                           unknown labels dropped for each row of the batch
     P_c, eta       prior, prior_threshold           how often label c is there, as the model of a first run says
@@ -17,7 +16,7 @@ Paper and code::
 
     mode  negative          every unknown label is kept
           ignore            none is
-          ignore_normalize  none is; the row weighs 1 + 1 / (1 + observed labels of the row)
+          ignore_normalize  none is; the row weighs 1 + 1 / (1 + its observed labels)
           selective         not those with P_c > eta, nor the K B most probable ones of the whole batch
 
 Reduces to:
@@ -27,8 +26,8 @@ Departs from the paper:
     none; the defaults are those of the authors' runs (README), not of their command line.
 
 Departs from the authors' code:
-    the mean over B C instead of the sum over the batch. The batch of the K B most probable labels is that of all
-    processes, and equals of the last one dropped go too. `detach_focus=True` stops the gradient as theirs does.
+    the mean over B C instead of the sum. The K B most probable labels are those of all processes, and equals of the
+    last one dropped go too. `detach_focus=True` stops the gradient as theirs does.
 """
 
 from __future__ import annotations
@@ -50,15 +49,13 @@ from raretag.objective.completions import completion
 from raretag.objective.reductions import Per, reduction
 from raretag.objective.scores import focused_negative, focused_positive
 
-Mode = Literal["negative", "ignore", "ignore_normalize", "selective"]
-
 
 class PartialAsymmetric(Method):
     def __init__(
         self,
         statistics: LabelStatistics,
         *,
-        mode: Mode = "selective",
+        mode: Literal["negative", "ignore", "ignore_normalize", "selective"] = "selective",
         gamma_pos: float = 0.0,
         gamma_neg: float = 1.0,
         gamma_unknown: float = 4.0,
@@ -69,15 +66,15 @@ class PartialAsymmetric(Method):
         detach_focus: bool = False,
         reduce: Per = "entries",
     ) -> None:
-        if prior is not None and len(prior) != statistics.labels:
+        prior = prior or [0.0] * statistics.labels
+        if len(prior) != statistics.labels:
             raise UserError(f"partial_asymmetric.prior has {len(prior)} numbers for {statistics.labels} labels")
         if min(gamma_pos, gamma_neg, gamma_unknown, likely) < 0 or not 0 <= margin < 1:
             raise UserError("partial_asymmetric: gammas and likely must be 0 or more, and margin must lie in [0, 1)")
-        frequent = torch.tensor(prior or [0.0] * statistics.labels, dtype=torch.float64) > prior_threshold
         super().__init__(
             Objective(
                 complete=completion("ignore" if mode.startswith("ignore") else "negative"),
-                keep=Selected(frequent, likely) if mode == "selective" else None,
+                keep=Selected(prior, prior_threshold, likely) if mode == "selective" else None,
                 weigh=FewObservedWeighMore() if mode == "ignore_normalize" else None,
                 score=PartialAsymmetricScore((gamma_pos, gamma_neg, gamma_unknown), margin, detach_focus),
                 reduce=reduction(reduce),
@@ -90,10 +87,10 @@ class Selected(Keep):
 
     frequent: Tensor
 
-    def __init__(self, frequent: Tensor, likely: int) -> None:
+    def __init__(self, prior: list[float], threshold: float, likely: int) -> None:
         super().__init__()
         self.likely = likely
-        self.register_buffer("frequent", frequent)  # [C] bool
+        self.register_buffer("frequent", torch.tensor([p > threshold for p in prior]))  # [C]
 
     def forward(self, logits: Tensor, completed: Completed, context: Context) -> Tensor:
         unknown = logits.detach()[~completed.observed]
@@ -119,5 +116,5 @@ class PartialAsymmetricScore(Score):
         return focused_positive(s, self.gammas[0], self.detach_focus)
 
     def negative(self, s: Tensor, completed: Completed) -> Tensor:
-        gamma = torch.where(completed.observed, self.gammas[1], self.gammas[2]).to(s.dtype)
+        gamma = torch.where(completed.observed, s.new_tensor(self.gammas[1]), self.gammas[2])
         return focused_negative(s, gamma, self.margin, self.detach_focus)
