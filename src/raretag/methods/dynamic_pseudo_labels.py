@@ -201,7 +201,8 @@ def align(memory: Memory, prior: Tensor, epoch: int) -> None:
     """Shift the logits of each label's pseudo-labels so that their mean is the prior, found by halving an interval."""
 
     def shifted(t: Tensor, shift: Tensor) -> Tensor:
-        return torch.sigmoid(torch.logit(t.double(), eps=1e-7) + shift)
+        # Two bytes cannot tell numbers above 1 - 2^-12 from 1, which has no logit.
+        return torch.sigmoid(torch.logit(t.double().clamp(1e-7, 1.0 - 2.0**-12)) + shift)
 
     prior = prior.to(memory.stored.device)
     low, high = torch.full_like(prior, -32.0), torch.full_like(prior, 32.0)
