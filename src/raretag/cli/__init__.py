@@ -1,0 +1,1 @@
+"""Parse, build, call, print. Starts fast: nothing here imports torch before there is work to do."""

@@ -10,12 +10,15 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 _GOLDEN = -7046029254386353131  # 0x9E3779B97F4A7C15 as a signed number
 _FIRST = -4658895280553007687  # 0xBF58476D1CE4E5B9
 _SECOND = -7723592293110705685  # 0x94D049BB133111EB
+_ALL = 2**64 - 1
 
 
 def _shift(x: Tensor, bits: int) -> Tensor:
@@ -38,6 +41,17 @@ def key(*parts: int | Tensor) -> Tensor:
     return state
 
 
+def number(*parts: int) -> int:
+    """The same hash for plain integers, as an unsigned number and without the cost of tensors."""
+    state = 0
+    for part in parts:
+        state = (state + _GOLDEN + part) & _ALL
+        state = ((state ^ state >> 30) * _FIRST) & _ALL
+        state = ((state ^ state >> 27) * _SECOND) & _ALL
+        state ^= state >> 31
+    return state
+
+
 def uniform(*parts: int | Tensor) -> Tensor:
     """Numbers in [0, 1), float64, one for each broadcast key."""
     return _shift(key(*parts), 11).double() * 2.0**-53
@@ -46,6 +60,20 @@ def uniform(*parts: int | Tensor) -> Tensor:
 def permutation(size: int, *parts: int) -> Tensor:
     """An order of range(size) that depends on the key alone."""
     return torch.argsort(key(*parts, torch.arange(size)), stable=True)
+
+
+def permutations(size: int, start: int, stop: int, *parts: int) -> NDArray[np.int64]:
+    """Rows `start` to `stop` of an endless table of orders of range(size) that belongs to the key: [stop - start, size].
+
+    The table is made in blocks of rows, so that many short orders cost little more than a few long ones.
+    """
+    block_rows = max(1, 1024 // max(size, 1))
+    first = start // block_rows
+    blocks = []
+    for block in range(first, -(-stop // block_rows)):
+        generator = np.random.Generator(np.random.SFC64(np.random.SeedSequence(number(*parts, block))))
+        blocks.append(generator.permuted(np.tile(np.arange(size), (block_rows, 1)), axis=1))
+    return np.concatenate(blocks)[start - first * block_rows : stop - first * block_rows]
 
 
 def of_names(names: Sequence[str]) -> Tensor:

@@ -1,0 +1,36 @@
+# Everything runs in .venv, which `make` creates on first use. `make demo` and `make test` need nothing else.
+PYTHON ?= python3
+BIN := .venv/bin
+READY := .venv/.ready
+
+.PHONY: demo test test-slow check bench clean
+.DELETE_ON_ERROR:
+
+$(READY): pyproject.toml constraints.txt
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt torch
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev]"
+	touch $(READY)
+
+export OMP_WAIT_POLICY ?= PASSIVE  # threads that wait must sleep, not spin
+
+demo: $(READY) ## train two methods on the embedded digits and print both rows
+	$(BIN)/python examples/demo.py
+
+test: $(READY) ## all quick tests
+	$(BIN)/python -m pytest -m "not slow" -n 2
+
+test-slow: $(READY) ## the rest
+	$(BIN)/python -m pytest -m slow
+
+check: $(READY) ## lint, format, types, architecture
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/python -m pytest tests/test_architecture.py
+
+bench: $(READY) ## sizes and speeds, printed with their goals
+	$(BIN)/python benchmarks/labels.py
+
+clean:
+	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -1,0 +1,3 @@
+from raretag.cli.main import main
+
+main()

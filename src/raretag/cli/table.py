@@ -1,0 +1,37 @@
+"""The table of results in the terminal."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+
+def results(console: Console, records: dict[str, dict[str, Any]]) -> None:
+    """One row a run: mAP by group, F1, exact match, and how many classes could not be measured."""
+    first = next(iter(records.values()))
+    groups = first["groups"]
+    table = Table(title=f"test set of {first['data']['name']}, in %", title_justify="left", box=box.SIMPLE_HEAD)
+    table.add_column("method", no_wrap=True)
+    for name in ("mAP", "head", "medium", "tail", "F1", "exact match"):
+        table.add_column(name, justify="right")
+    table.add_column("excluded", justify="right")
+    for name, record in records.items():
+        final = record["metrics"]["final"]
+        shown = [final["mAP"][group] for group in ("total", "head", "medium", "tail")]
+        shown += [final["F1"]["total"], final["exact_match"]]
+        table.add_row(name, *(percent(value) for value in shown), str(len(final["excluded_classes"])))
+    console.print(table)
+    low, high = groups["edges"]
+    sizes = ", ".join(f"{name} {len(groups[name])}" for name in ("head", "medium", "tail"))
+    console.print(
+        f"classes by training positives: {sizes} (tail < {low} <= medium < {high} <= head)\n"
+        "F1 is macro, at 0.5; excluded: classes that the test set cannot measure",
+        highlight=False,
+    )
+
+
+def percent(value: float | None) -> str:
+    return "-" if value is None else f"{100 * value:.1f}"

@@ -1,0 +1,112 @@
+"""`raretag train`: settings together, progress, and the table at the end."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from raretag.cli.table import results
+from raretag.core import catalogue
+from raretag.core.errors import UserError
+from raretag.engine.config import Config, compose, read
+
+
+def train_run(
+    run: Path | None,
+    data: str | None,
+    method: str | None,
+    file: Path | None,
+    changes: list[str],
+    seed: int | None,
+    out: Path | None,
+    *,
+    resume: bool,
+    overwrite: bool,
+) -> None:
+    if resume and overwrite:
+        raise UserError("--resume continues a run and --overwrite replaces it: give one of them")
+    if run is not None and not resume:
+        raise UserError(
+            f"'{run}' was given, but a run folder is an argument of --resume only; name a new one with --out"
+        )
+    told = compose(file, changes, data__name=data, method__name=method, seed=seed)
+    folder = run or out or Path("runs") / f"{told.data.name}-{told.method.name}-{told.seed}"
+    if resume:
+        given = any(value is not None for value in (data, method, file, seed)) or bool(changes)
+        told = stored(folder, told if given else None)
+    check_names(told)
+    if folder.exists() and not (resume or overwrite):  # before torch is loaded, and again by the engine
+        raise UserError(f"the run folder '{folder}' exists; continue it with --resume or replace it with --overwrite")
+    Console(stderr=True).print(f"training {told.method.name} on {told.data.name} into {folder}", highlight=False)
+
+    from raretag.engine.run import run as train  # torch is loaded here
+
+    if int(os.environ.get("LOCAL_RANK", "0")) > 0:  # the other processes of the run say nothing
+        train(told, folder, resume=resume, overwrite=overwrite, say=lambda line: None)
+        return
+    record = watched(told, folder, resume=resume, overwrite=overwrite, train=train)
+    results(Console(), {f"{told.method.name}": record})
+
+
+def stored(folder: Path, told: Config | None) -> Config:
+    """The settings of the run to be resumed; other settings on the command line are a mistake."""
+    if not (folder / "config.yaml").is_file():
+        raise UserError(f"'{folder}' is not a run folder (no config.yaml in it), so there is nothing to resume")
+    config = Config.model_validate(read(folder / "config.yaml"))
+    if told is None:
+        return config
+    before, after = _flat(config.model_dump()), _flat(told.model_dump())
+    for key, value in after.items():
+        if value != "auto" and before.get(key) != value:
+            raise UserError(
+                f"{key} is {value!r} here but {before.get(key)!r} in '{folder}': a resumed run keeps its settings; "
+                "use another --out for new ones"
+            )
+    return config
+
+
+def check_names(config: Config) -> None:
+    """Misspelt names are found before torch is loaded."""
+    if config.data.name not in catalogue.names("data") and any(mark in config.data.name for mark in "./\\"):
+        state = "is not a kind of file that raretag reads" if Path(config.data.name).exists() else "does not exist"
+        raise UserError(f"the data file '{config.data.name}' {state}; data sets by name: `raretag list data`")
+    for room, name in (("data", config.data.name), ("methods", config.method.name), ("models", config.model.name)):
+        if name != "auto" and name not in catalogue.names(room):
+            raise UserError(f"there is no '{name}' in {room}; {catalogue.nearest(name, catalogue.names(room))}")
+
+
+def watched(config: Config, folder: Path, *, resume: bool, overwrite: bool, train: Any) -> dict[str, Any]:
+    """The run with a progress bar on standard error."""
+    columns = (
+        TextColumn("{task.description} epoch"),
+        MofNCompleteColumn(),
+        BarColumn(12),
+        TimeRemainingColumn(),
+        TextColumn("{task.fields[note]}"),
+    )
+    with Progress(*columns, console=Console(stderr=True)) as progress:
+        task = progress.add_task(config.method.name, total=config.train.epochs, note="")
+
+        def watch(step: Any, row: dict[str, Any] | None) -> None:
+            if row is None:
+                return
+            shown = row["validation"]["mAP"]["total"]
+            note = f"loss {row['loss']:.4f}" + ("" if shown is None else f", mAP {100 * shown:.1f}")
+            progress.update(task, completed=step.epoch + 1, note=note)
+
+        def say(line: str) -> None:
+            progress.console.print(line, highlight=False)
+
+        record: dict[str, Any] = train(config, folder, resume=resume, overwrite=overwrite, say=say, watch=watch)
+        return record
+
+
+def _flat(tree: dict[str, Any], prefix: str = "") -> dict[str, Any]:
+    leaves: dict[str, Any] = {}
+    for key, value in tree.items():
+        leaves.update(_flat(value, f"{prefix}{key}.") if isinstance(value, dict) else {f"{prefix}{key}": value})
+    return leaves

@@ -1,0 +1,148 @@
+"""One run from configuration to a folder with a model, its record and its card."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from lightning_fabric import Fabric
+from safetensors.torch import save_file
+from torch import Tensor
+
+from raretag.core.errors import UserError
+from raretag.engine import state
+from raretag.engine.build import Prepared, input_shape, prepare
+from raretag.engine.config import Config
+from raretag.engine.evaluate import logits_of
+from raretag.engine.fit import Step, fit
+from raretag.engine.log import Log
+from raretag.engine.record import card_of, record_of, write_json, write_text
+from raretag.labels.collection import Items
+from raretag.metrics.evaluation import evaluate
+
+Watch = Callable[[Step, dict[str, Any] | None], None]  # each step, and the epoch's row when it ends
+
+
+def run(
+    config: Config,
+    folder: Path,
+    *,
+    resume: bool = False,
+    overwrite: bool = False,
+    say: Callable[[str], None] = print,
+    watch: Watch = lambda step, row: None,
+) -> dict[str, Any]:
+    """Train, evaluate, write everything into `folder`, and return the record."""
+    if folder.exists() and not (resume or overwrite):
+        raise UserError(f"the run folder '{folder}' exists; continue it with --resume or replace it with --overwrite")
+    fabric = Fabric(
+        accelerator=config.train.accelerator, devices=config.train.devices, precision=config.train.precision
+    )
+    fabric.launch()
+    prepared = prepare(config, fabric)
+    if fabric.is_global_zero:
+        warn_of_empty_classes(prepared, say)
+    if fabric.is_global_zero and not resume:
+        start_folder(folder, prepared.config)
+    fabric.barrier()
+
+    history: list[dict[str, Any]] = []
+    if resume:
+        checkpoint = state.load(folder, say)
+        prepared.training.restore(checkpoint["training"])
+        history = checkpoint["history"]
+    learn(prepared, folder, history, watch)
+
+    logits = {name: _logits(prepared, getattr(prepared.data, name)) for name in ("validation", "test")}
+    record = record_of(prepared.config, prepared.data, prepared.training.method, prepared.groups, history)
+    record["metrics"]["final"] = measure(prepared, prepared.data.test, logits["test"])
+    if fabric.is_global_zero:
+        finish_folder(folder, prepared, record, logits)
+    fabric.barrier()
+    return record
+
+
+def start_folder(folder: Path, config: Config) -> None:
+    """An empty folder with the configuration. Only a folder that is a run is ever removed."""
+    if folder.exists():
+        if any(folder.iterdir()) and not (folder / "config.yaml").exists():
+            raise UserError(f"'{folder}' is not a run folder (no config.yaml in it), so --overwrite leaves it alone")
+        shutil.rmtree(folder)
+    folder.mkdir(parents=True)
+    write_text(folder / "config.yaml", config.to_yaml())
+
+
+def learn(prepared: Prepared, folder: Path, history: list[dict[str, Any]], watch: Watch) -> None:
+    training, first = prepared.training, prepared.training.fabric.is_global_zero
+    log = Log(folder, history) if first else None
+    started = time.perf_counter()
+    for step in fit(training):
+        row = None
+        if step.ends_epoch:
+            row = epoch_row(prepared, step)
+            history.append(row)
+            if log:
+                log.epoch(row, time.perf_counter() - started)
+            started = time.perf_counter()
+        due = training.settings.save_every is not None and step.step % training.settings.save_every == 0
+        if first and (step.ends_epoch or due):
+            state.save(folder, {"training": training.state(), "history": history})
+        if first:
+            watch(step, row)
+    if log:
+        log.close()
+
+
+def epoch_row(prepared: Prepared, step: Step) -> dict[str, Any]:
+    validation = prepared.data.validation
+    numbers = measure(prepared, validation, _logits(prepared, validation))
+    return {
+        "epoch": step.epoch,
+        "step": step.step,
+        "loss": step.mean_loss,
+        "learning_rate": step.learning_rate,
+        "validation": {name: numbers[name] for name in ("mAP", "F1")},
+        "vital_signs": prepared.training.method.vital_signs(),
+    }
+
+
+def measure(prepared: Prepared, items: Items, logits: Tensor) -> dict[str, Any]:
+    return evaluate(
+        logits,
+        items.labels.targets(),
+        groups=prepared.groups,
+        training_positives=prepared.statistics.positives,
+        least_frequent=prepared.config.least_frequent,
+    )
+
+
+def finish_folder(folder: Path, prepared: Prepared, record: dict[str, Any], logits: dict[str, Tensor]) -> None:
+    module = getattr(prepared.training.model, "_forward_module", prepared.training.model)
+    weights = {name: tensor.contiguous() for name, tensor in getattr(module, "module", module).state_dict().items()}
+    save_file(weights, folder / "model.safetensors")
+    save_file(logits, folder / "logits.safetensors")
+    shape = input_shape(prepared.data)
+    write_json(folder / "card.json", card_of(prepared.config, prepared.data, prepared.statistics, shape))
+    write_json(folder / "record.json", record)
+
+
+def warn_of_empty_classes(prepared: Prepared, say: Callable[[str], None]) -> None:
+    names = prepared.data.train.labels.names
+    empty = [names[label] for label in (prepared.statistics.positives == 0).nonzero().flatten().tolist()]
+    if empty:
+        shown = ", ".join(empty[:10]) + (f" and {len(empty) - 10} more" if len(empty) > 10 else "")
+        say(f"warning: no training item has {shown}; such a label cannot be learnt")
+
+
+def _logits(prepared: Prepared, items: Items) -> Tensor:
+    training = prepared.training
+    return logits_of(
+        training.model,
+        items,
+        batch_size=4 * training.settings.batch_size,
+        rank=training.fabric.global_rank,
+        place=training.fabric.to_device,
+    )

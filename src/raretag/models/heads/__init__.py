@@ -1,0 +1,1 @@
+"""From features [B, D] to logits [B, C]."""

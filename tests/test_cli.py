@@ -1,0 +1,122 @@
+"""The command line as a user meets it."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+import yaml
+
+QUICK = ["--set", "train.epochs=2", "--set", "data.largest=60", "--set", "model.depth=8", "--set", "model.width=4"]
+
+
+def raretag(*arguments, cwd):
+    return subprocess.run(
+        [sys.executable, "-m", "raretag", *arguments], capture_output=True, text=True, cwd=cwd, timeout=300
+    )
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("run")
+    done = raretag("train", *QUICK, "--out", "first", cwd=folder)
+    assert done.returncode == 0, done.stderr
+    return folder, done
+
+
+def test_a_run_leaves_everything_behind(finished):
+    folder, done = finished
+    run = folder / "first"
+    for name in ("config.yaml", "record.json", "metrics.jsonl", "last.ckpt", "model.safetensors", "card.json"):
+        assert (run / name).is_file(), name
+    assert list((run / "tensorboard").glob("events*"))
+    record = json.loads((run / "record.json").read_text())
+    assert set(record["metrics"]["final"]["mAP"]) >= {"total", "head", "medium", "tail"}
+    assert 0 < record["metrics"]["final"]["mAP"]["total"] <= 1
+    assert len(record["metrics"]["epochs"]) == 2
+    assert record["groups"]["edges"] == [20, 100]
+    assert record["method"]["denominator"] == "MeanOverEntries"
+    assert len((run / "metrics.jsonl").read_text().splitlines()) == 2
+    for word in ("mAP", "head", "medium", "tail", "F1", "exact match", "excluded"):
+        assert word in done.stdout
+
+
+def test_the_written_configuration_runs_again_to_the_same_record(finished):
+    folder, _ = finished
+    done = raretag("train", "--config", "first/config.yaml", "--out", "again", cwd=folder)
+    assert done.returncode == 0, done.stderr
+    assert (folder / "again/record.json").read_bytes() == (folder / "first/record.json").read_bytes()
+
+
+def test_an_existing_run_is_not_touched_unless_asked(finished):
+    folder, _ = finished
+    before = (folder / "first/record.json").read_bytes()
+    done = raretag("train", *QUICK, "--out", "first", cwd=folder)
+    assert done.returncode == 2
+    assert "--resume" in done.stderr
+    assert "--overwrite" in done.stderr
+    assert (folder / "first/record.json").read_bytes() == before
+
+
+def test_a_finished_run_resumes_to_the_same_record(finished):
+    folder, _ = finished
+    before = (folder / "first/record.json").read_bytes()
+    done = raretag("train", "--resume", "first", cwd=folder)
+    assert done.returncode == 0, done.stderr
+    assert (folder / "first/record.json").read_bytes() == before
+
+
+MISTAKES = {
+    "unknown method": (["--method", "focl"], "did you mean 'focal'"),
+    "unknown option": (["--method", "focal", "--set", "method.gama=2"], "did you mean 'gamma'"),
+    "option of the wrong type": (["--method", "focal", "--set", "method.gamma=high"], "expected a number"),
+    "unknown setting": (["--set", "train.epoch=2"], "did you mean 'epochs'"),
+    "setting out of range": (["--set", "train.epochs=0"], "greater than or equal to 1"),
+    "malformed setting": (["--set", "train.epochs"], "expected a.b=c"),
+    "missing data file": (["--data", "no/such.csv"], "does not exist"),
+    "unknown data": (["--data", "digitz"], "did you mean 'digits'"),
+    "missing configuration": (["--config", "none.yaml"], "does not exist"),
+    "nothing to resume": (["--resume", "nowhere"], "nothing to resume"),
+    "contradiction": (["--resume", "--overwrite"], "give one of them"),
+}
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_a_mistake_is_one_clear_line(mistake, tmp_path):
+    arguments, expected = MISTAKES[mistake]
+    done = raretag("train", *arguments, cwd=tmp_path)
+    assert done.returncode == 2
+    assert expected in done.stderr
+    assert "Traceback" not in done.stderr
+    lines = [line for line in done.stderr.splitlines() if line.startswith("raretag: ")]
+    assert len(lines) == 1
+    assert not list(tmp_path.rglob("record.json"))
+
+
+def test_settings_of_a_resumed_run_cannot_change(finished):
+    folder, _ = finished
+    done = raretag("train", "--resume", "first", "--set", "train.epochs=9", cwd=folder)
+    assert done.returncode == 2
+    assert "train.epochs" in done.stderr
+
+
+def test_only_run_folders_are_overwritten(tmp_path):
+    (tmp_path / "precious").mkdir()
+    (tmp_path / "precious/thesis.txt").write_text("years of work")
+    done = raretag("train", *QUICK, "--out", "precious", "--overwrite", cwd=tmp_path)
+    assert done.returncode == 2
+    assert (tmp_path / "precious/thesis.txt").read_text() == "years of work"
+
+
+def test_plain_lists_are_bare_names(tmp_path):
+    names = raretag("list", "methods", "--plain", cwd=tmp_path).stdout.splitlines()
+    assert {"binary_cross_entropy", "assume_negative", "focal"} <= set(names)
+    assert raretag("list", "data", "--plain", cwd=tmp_path).stdout.split() == ["digits"]
+
+
+def test_a_label_without_training_positives_is_named(tmp_path):
+    done = raretag("train", *QUICK, "--set", "data.ratio=100000", "--out", "r", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "warning: no training item has" in done.stderr
+    assert "nine" in done.stderr
+    assert yaml.safe_load((tmp_path / "r/config.yaml").read_text())["data"]["ratio"] == 100000

@@ -1,0 +1,110 @@
+"""Orders of items are functions of (seed, epoch), and have the shares the papers state."""
+
+import numpy as np
+import pytest
+import torch
+from scipy.sparse import csr_array
+
+from raretag.core import catalogue
+from raretag.core.errors import UserError
+from raretag.engine.batches import cut, share
+
+
+def long_tailed(items=400, labels=8, seed=0):
+    generator = np.random.default_rng(seed)
+    dense = generator.random((items, labels)) < 0.4 * 0.6 ** np.arange(labels)
+    return dense.astype(np.int8)
+
+
+def build(name, dense, **options):
+    return catalogue.build("sampling", name, options, positives=csr_array(dense), seed=3)
+
+
+every_sampler = pytest.mark.parametrize("name", catalogue.names("sampling"))
+
+
+@every_sampler
+def test_an_epoch_is_a_function_of_its_number(name):
+    dense = long_tailed()
+    sampler = build(name, dense)
+    second = sampler.epoch(1)
+    assert torch.equal(sampler.epoch(1), second)
+    assert torch.equal(build(name, dense).epoch(1), second)
+    assert not torch.equal(sampler.epoch(0)[:50], second[:50])
+    assert second.dtype == torch.int64
+
+
+@every_sampler
+@pytest.mark.parametrize("processes", [1, 2, 8])
+def test_processes_share_one_stream(name, processes):
+    order = build(name, long_tailed()).epoch(0)
+    for batch in cut(order, 64):
+        shares = [share(batch, rank, processes) for rank in range(processes)]
+        assert min(map(len, shares)) > 0
+        assert sorted(torch.cat(shares).tolist()) == sorted(batch.tolist())
+
+
+@pytest.mark.parametrize("items", [1, 5, 63, 64, 65, 95, 96, 97, 1000])
+def test_batches_cover_the_epoch_once(items):
+    batches = cut(torch.arange(items), 64)
+    assert torch.equal(torch.cat(batches), torch.arange(items))
+    assert all(len(batch) >= 32 for batch in batches[1:])
+
+
+def test_uniform_sees_every_item_once():
+    order = build("uniform", long_tailed()).epoch(4)
+    assert order.sort().values.tolist() == list(range(400))
+
+
+@pytest.mark.parametrize(("largest", "labels", "reduce", "length"), [(775, 20, 4, 3875), (1128, 80, 4, 22560)])
+def test_class_aware_epochs_have_the_published_length(largest, labels, reduce, length):
+    dense = np.zeros((largest, labels), dtype=np.int8)
+    dense[:, 0] = 1
+    dense[:3, 1:] = 1
+    assert len(build("class_aware", dense, reduce=float(reduce)).epoch(0)) == length
+
+
+def test_class_aware_frequencies_follow_equation_1():
+    dense = long_tailed().astype(float)
+    sampler = build("class_aware", dense.astype(np.int8))
+    rows = torch.cat([sampler.epoch(epoch) for epoch in range(200)]).numpy()
+    n = dense.sum(0)
+    p_hat = (dense.T @ dense / n[None, :]).mean(1)  # (1)
+    error = 4 * np.sqrt(p_hat * (1 - p_hat) / len(rows))
+    assert (np.abs(dense[rows].mean(0) - p_hat) <= error).all()
+
+
+def test_class_aware_cycles_go_on_over_epochs():
+    dense = np.zeros((100, 2), dtype=np.int8)
+    dense[:90, 0], dense[90:, 1] = 1, 1
+    sampler = build("class_aware", dense, run=1)
+    rows = torch.cat([sampler.epoch(epoch) for epoch in range(4)])
+    seen = torch.bincount(rows, minlength=100)
+    assert seen[:90].max() - seen[:90].min() <= 1
+    assert seen[90:].max() - seen[90:].min() <= 1
+
+
+def test_class_aware_leaves_out_labels_without_positives():
+    dense = np.array([[1, 0, 0], [1, 0, 0], [0, 0, 1]], dtype=np.int8)
+    assert set(build("class_aware", dense, reduce=0.1).epoch(0).tolist()) == {0, 1, 2}
+    with pytest.raises(UserError, match="needs positives"):
+        build("class_aware", dense * 0)
+
+
+def test_undersampling_takes_at_most_s_for_a_label_and_an_item_once():
+    dense = np.eye(4, dtype=np.int8).repeat([50, 20, 5, 1], axis=0)
+    sampler = build("undersample", dense, per_label=10)
+    rows = sampler.epoch(0).numpy()
+    assert len(np.unique(rows)) == len(rows)
+    assert dense[rows].sum(0).tolist() == [10, 10, 5, 1]
+    assert set(rows) != set(sampler.epoch(1).numpy())
+
+
+def test_repeat_factors_follow_their_formula():
+    dense = np.zeros((100, 2), dtype=np.int8)
+    dense[:, 0], dense[:4, 1] = 1, 1  # f = 1 and 0.04
+    sampler = build("repeat_factor", dense, threshold=0.25)  # r = 1 and 2.5
+    rows = torch.cat([sampler.epoch(epoch) for epoch in range(400)])
+    seen = torch.bincount(rows, minlength=100) / 400
+    assert (seen[4:] == 1).all()
+    assert ((seen[:4] - 2.5).abs() < 0.1).all()
