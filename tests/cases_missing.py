@@ -46,7 +46,7 @@ def _(at: Label, gamma=2.0, balance=1.0, alpha=None, detach_focus=False) -> floa
     "asymmetric",
     IGNORE,
     {"gamma_pos": 1.0, "detach_focus": True},
-    {"gamma_neg": 0.5, "margin": 0.2},
+    {"gamma_neg": 0.5, "margin": 0.5},  # p = margin exactly at z = 0
     {"gamma_neg": 0.0, "margin": 1e-9},
     {"gamma_pos": 0.3, "gamma_neg": 0.7, "margin": 0.0, "reduce": "sum"},
     same=[

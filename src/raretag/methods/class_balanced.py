@@ -86,16 +86,18 @@ class RowWeights(Weigh):
     """One weight for each row, from the labels it has."""
 
     n: Tensor
+    e: Tensor
 
     def __init__(self, n: Tensor, beta: float, mode: RowMode) -> None:
         super().__init__()
         self.beta, self.mode = beta, mode
         self.register_buffer("n", n)  # [C]
+        self.register_buffer("e", weights.effective_number(n, beta))  # E_n [C]
 
     def forward(self, logits: Tensor, completed: Completed, context: Context) -> Tensor:
         has = (completed.value > 0.5).to(self.n.dtype)  # [B, C]
         number = has.sum(1).clamp(min=1.0)  # [B]
-        w = 1.0 / weights.effective_number(self.n, self.beta)  # [C]
+        w = 1.0 / self.e
         if self.mode == "average_w":
             weight = (has @ w) / number
         elif self.mode == "average_n":
@@ -103,6 +105,6 @@ class RowWeights(Weigh):
         elif self.mode == "min_n":
             weight = (has * w).amax(1)  # the rarest label has the largest weight
         else:
-            weight = number / (has @ (1.0 / w)).clamp(min=1.0)
+            weight = number / (has @ self.e).clamp(min=1.0)
         weight = torch.where(has.any(1), weight, w.mean())
         return weight[:, None].to(logits.dtype)

@@ -91,7 +91,7 @@ class RareMargin(Shape):
             return reduced, reduced if self.margin_on == "all" else self.scale * logits
         reduced = self.scale * (logits - margin * (1.0 if self.margin_on == "all" else completed.value))
         among = reduced.masked_fill(~completed.counted, torch.finfo(reduced.dtype).min)
-        log_p = torch.log_softmax(among, dim=1).masked_fill(~completed.counted, 0.0)
+        log_p = torch.log_softmax(among, dim=1)
         return log_p, log_p
 
 
