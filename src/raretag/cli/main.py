@@ -29,7 +29,7 @@ class Room(str, Enum):
 
 
 def main() -> None:
-    """A user's mistake is one line on standard error and exit code 2; anything else is our bug and shows its traceback."""
+    """A user's mistake is one line on standard error and exit code 2; a traceback is our own mistake."""
     # Threads that wait must sleep: when another program holds a core, spinning makes a training step 30 times slower.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     try:

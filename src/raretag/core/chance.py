@@ -63,7 +63,7 @@ def permutation(size: int, *parts: int) -> Tensor:
 
 
 def permutations(size: int, start: int, stop: int, *parts: int) -> NDArray[np.int64]:
-    """Rows `start` to `stop` of an endless table of orders of range(size) that belongs to the key: [stop - start, size].
+    """Rows `start` to `stop` of the key's endless table of orders of range(size): [stop - start, size].
 
     The table is made in blocks of rows, so that many short orders cost little more than a few long ones.
     """

@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import Any
+
 import torch
 from torch import Tensor, nn
 
 from raretag.core.context import Context
 from raretag.core.objective import NOWHERE, Objective
 from raretag.core.targets import Targets
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """A stretch of training in which some parameters of the model learn."""
+
+    share: float = 1.0  # of all epochs
+    trains: str = ""  # a regular expression: parameters of the model whose name matches learn; empty: all of them
+    sampler: str | None = None  # None: the run's
 
 
 class Method(nn.Module):
@@ -18,10 +30,18 @@ class Method(nn.Module):
     """
 
     sampler: str = "uniform"  # how the paper draws items, unless the user says otherwise
+    head: str = "linear"  # how the paper gets from features to logits, likewise
+    branches: str = "single"  # how backbones and heads are wired to a model, likewise
+    stages: tuple[Stage, ...] = (Stage(),)
 
     def __init__(self, objective: Objective) -> None:
         super().__init__()
         self.objective = objective
+
+    def logits(self, outputs: Any) -> Tensor:
+        """The prediction [B, C] in what the model gives; for most models they are the same."""
+        prediction: Tensor = outputs
+        return prediction
 
     def loss(self, logits: Tensor, targets: Targets, context: Context = NOWHERE) -> Tensor:
         value: Tensor = self.objective(logits, targets, context)

@@ -68,5 +68,5 @@ class DataSet:
             if split.labels.names != self.train.labels.names:
                 raise UserError(
                     f"the splits of '{self.name}' do not have the same label list "
-                    f"({self.train.labels.labels} and {split.labels.labels} labels): expected the same names in the same order"
+                    f"({self.train.labels.labels} and {split.labels.labels} labels): expected the same names in one order"
                 )

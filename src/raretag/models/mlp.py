@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 from torch import Tensor, nn
 
 from raretag.core.errors import UserError
@@ -20,7 +22,7 @@ class Mlp(nn.Module):
             nn.Flatten(),
             *(
                 nn.Sequential(nn.Linear(before, after), nn.ReLU(inplace=True), nn.Dropout(dropout))
-                for before, after in zip(sizes, sizes[1:], strict=False)
+                for before, after in pairwise(sizes)
             ),
         )
 

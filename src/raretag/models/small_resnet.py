@@ -1,7 +1,8 @@
 """A residual network for small images: three stages of basic blocks, 16, 32 and 64 channels wide.
 
-He et al., "Deep Residual Learning for Image Recognition", CVPR 2016, section 4.2. depth = 2 + 2 x blocks: 8, 12, 14, 20, 32, ...
-PLM uses depth 12 on MultiMNIST and depth 32 on CIFAR.
+He et al., "Deep Residual Learning for Image Recognition", CVPR 2016, section 4.2.
+
+depth = 2 + 2 x blocks: 8, 12, 14, 20, 32, ... PLM uses depth 12 on MultiMNIST and depth 32 on CIFAR.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 r"""Class-aware sampling (RS): choose a label, then an item that has it.
 
-Shen et al., "Relay Backpropagation", ECCV 2016; as used by Wu et al., "Distribution-Balanced Loss", ECCV 2020, section 3.
+Shen et al., "Relay Backpropagation", ECCV 2016; as used by Wu et al., "Distribution-Balanced Loss", ECCV 2020.
 
 Labels take turns in rounds: each round visits every label once, in a new order, and each visit takes `run` items from
 the label's own shuffled cycle. Cycles go on from epoch to epoch, so no item of a frequent label waits for ever.

@@ -1,6 +1,6 @@
 """Repeat-factor sampling: an item comes as often as its rarest label deserves.
 
-Gupta et al., "LVIS: A Dataset for Large Vocabulary Instance Segmentation", CVPR 2019, section 6 (after Mahajan et al. 2018).
+Gupta et al., "LVIS: A Dataset for Large Vocabulary Instance Segmentation", CVPR 2019, section 6.
 
     r_c = max(1, sqrt(threshold / f_c)),  f_c = n_c / N        r_i = max over the positives of item i
 
