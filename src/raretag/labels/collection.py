@@ -62,6 +62,7 @@ class DataSet:
     test: Items
     truth: LabelStore | None = None  # training labels before some were hidden, where they are known
     notes: dict[str, Any] = field(default_factory=dict)  # how it was made, for the record
+    remarks: tuple[str, ...] = ()  # what was guessed or decided for the user, who should see it
 
     def __post_init__(self) -> None:
         for split in (self.validation, self.test):
