@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -9,7 +11,8 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from raretag.core.errors import UserError
-from raretag.labels.split import Split, part_sizes, split
+from raretag.labels.repair import repair
+from raretag.labels.split import Split, part_sizes, split, wishes
 from raretag.labels.store import LabelStore
 
 NAN = float("nan")
@@ -65,12 +68,12 @@ def test_items_of_one_label_reach_every_part_that_has_room(counts: list[int], em
     assert result.impossible == {}
 
 
-@settings(deadline=None, max_examples=50)
-@given(st.integers(0, 10**6), st.integers(2, 4), st.integers(1, 6), st.integers(3, 8))
+@pytest.mark.parametrize("seed", [*range(40), 252, 260, 265])  # the last three need more than one shuffle
+@pytest.mark.parametrize(("parts", "labels", "size"), [(2, 6, 3), (3, 6, 4), (4, 5, 5), (2, 2, 7)])
 def test_labels_that_come_together_reach_every_part_where_such_a_split_exists(
     seed: int, parts: int, labels: int, size: int
 ) -> None:
-    """Parts that hold all labels are made first, then shuffled: a split exists."""
+    """Parts that hold all labels are made first, then mixed: a split exists."""
     random = np.random.default_rng(seed)
     table = random.random((parts, size, labels)) < 0.3
     for part in table:
@@ -78,6 +81,30 @@ def test_labels_that_come_together_reach_every_part_where_such_a_split_exists(
             part[random.integers(size), label] |= not part[:, label].any()
     shuffled = random.permutation(table.reshape(-1, labels))
     assert split(LabelStore.from_dense(shuffled), [1 / parts] * parts).impossible == {}
+
+
+@settings(deadline=None)
+@given(st.integers(2, 3), st.lists(st.integers(3, 8), min_size=1, max_size=8), st.randoms(use_true_random=False))
+def test_repair_closes_all_gaps_of_items_with_one_label(parts: int, counts: list[int], random: Any) -> None:
+    """From the worst start, items sorted by label: as long as a part has room for all labels, a swap always helps."""
+    rows = [[label] for label, n in enumerate(counts) for _ in range(n)]
+    positives = LabelStore.from_lists(rows).entries.positives
+    part = np.arange(len(rows)) * parts // len(rows)
+    sizes = np.bincount(part, minlength=parts)
+    order = np.array(random.sample(range(len(rows)), len(rows)))
+    held = repair(part, positives, len(counts), parts, order)
+    assert (np.bincount(part, minlength=parts) == sizes).all()
+    for p in range(parts):
+        for label in range(len(counts)):
+            assert held[p, label] == sum(rows[i] == [label] for i in np.nonzero(part == p)[0])
+    assert (held > 0).all()
+
+
+def test_parts_wish_for_their_fraction_and_for_one_at_least() -> None:
+    assert wishes(100, (0.8, 0.2)) == pytest.approx([80, 20])
+    assert wishes(3, (0.98, 0.02)) == pytest.approx([2, 1])
+    assert wishes(1, (0.5, 0.5)) == pytest.approx([0.5, 0.5])  # not enough for all
+    assert wishes(10, (0.86, 0.11, 0.03)) == pytest.approx([9 * 0.86 / 0.97, 9 * 0.11 / 0.97, 1])
 
 
 def test_a_small_part_gets_a_rare_label_too() -> None:
@@ -110,6 +137,16 @@ def test_observed_negatives_are_spread_where_labels_were_observed_in_few_pattern
     negatives = (table == 0).sum(axis=0)
     for rows, fraction in zip(result.parts, (0.5, 0.25, 0.25), strict=True):
         assert (np.abs((table[rows] == 0).sum(axis=0) - fraction * negatives) <= 0.1 * negatives + 2).all()
+
+
+def test_items_without_positives_are_dealt_by_what_was_observed() -> None:
+    """Six kinds of items, none with a positive: each part gets its share of each kind."""
+    kinds = np.array([[0, 0, NAN], [0, NAN, NAN], [NAN, 0, NAN], [NAN, NAN, 0], [0, NAN, 0], [NAN, 0, 0]])
+    kind = np.random.default_rng(0).choice(6, 300)
+    result = split(LabelStore.from_dense(kinds[kind]), (0.5, 0.3, 0.2))
+    for rows, fraction in zip(result.parts, (0.5, 0.3, 0.2), strict=True):
+        shares = np.bincount(kind[rows], minlength=6) - fraction * np.bincount(kind, minlength=6)
+        assert (np.abs(shares) <= 1.5).all()
 
 
 def test_the_seed_decides_and_the_order_of_items_does_not() -> None:

@@ -22,11 +22,22 @@ NAN = float("nan")
 
 
 @st.composite
-def tables(draw: st.DrawFn, most_items: int = 7, most_labels: int = 20) -> NDArray[np.float32]:
+def tables(draw: st.DrawFn) -> NDArray[np.float32]:
     """[N, C] with 1, 0 and NaN, in all mixtures that make the store choose another form."""
-    items, labels = draw(st.integers(0, most_items)), draw(st.integers(1, most_labels))
+    items, labels = draw(st.integers(0, 7)), draw(st.integers(1, 20) | st.just(500))
     shares = draw(
-        st.sampled_from([(1, 0, 0), (0.2, 0.8, 0), (0.2, 0, 0.8), (0.1, 0.1, 0.8), (0.1, 0.8, 0.1), (0.3, 0.4, 0.3)])
+        st.sampled_from(
+            [
+                (1, 0, 0),
+                (0.2, 0.8, 0),
+                (0.2, 0, 0.8),
+                (0.1, 0.1, 0.8),
+                (0.1, 0.8, 0.1),
+                (0.01, 0.01, 0.98),
+                (0.01, 0.98, 0.01),
+                (0.3, 0.4, 0.3),
+            ]
+        )
     )
     random = np.random.default_rng(draw(st.integers(0, 10**6)))
     return random.choice(np.array([1, 0, NAN], np.float32), (items, labels), p=shares)
@@ -36,26 +47,26 @@ def equal(a: NDArray[Any], b: NDArray[Any]) -> bool:
     return np.array_equal(a, b, equal_nan=True)
 
 
-def by_dense(s: LabelStore, names: tuple[str, ...], ids: list[str]) -> LabelStore:
+def by_dense(s: LabelStore, names: tuple[str, ...], ids: list[str] | None) -> LabelStore:
     return LabelStore.from_dense(s.dense(), names, ids)
 
 
-def by_sparse(s: LabelStore, names: tuple[str, ...], ids: list[str]) -> LabelStore:
+def by_sparse(s: LabelStore, names: tuple[str, ...], ids: list[str] | None) -> LabelStore:
     return LabelStore.from_sparse(s.sparse(), s.absent, names, ids)
 
 
-def by_full_sparse(s: LabelStore, names: tuple[str, ...], ids: list[str]) -> LabelStore:
+def by_full_sparse(s: LabelStore, names: tuple[str, ...], ids: list[str] | None) -> LabelStore:
     """Every entry stored, and `absent` set to the value that the store would not choose."""
     row, column = np.indices(s.dense().shape)
     every = sparse.coo_array((s.dense().ravel(), (row.ravel(), column.ravel())), shape=s.dense().shape)
     return LabelStore.from_sparse(every, "negative" if s.absent == "unknown" else "unknown", names, ids)
 
 
-def by_lists(s: LabelStore, names: tuple[str, ...], ids: list[str]) -> LabelStore:
+def by_lists(s: LabelStore, names: tuple[str, ...], ids: list[str] | None) -> LabelStore:
     return LabelStore.from_lists(s.lists(), names, ids, negatives=s.negative_lists())
 
 
-def by_names(s: LabelStore, names: tuple[str, ...], ids: list[str]) -> LabelStore:
+def by_names(s: LabelStore, names: tuple[str, ...], ids: list[str] | None) -> LabelStore:
     negatives = [[names[label] for label in row] for row in s.negative_lists()]
     return LabelStore.from_lists(s.name_lists(), names, ids, negatives=negatives, absent="unknown")
 
@@ -169,6 +180,11 @@ def test_the_smallest_form_is_chosen() -> None:
     half = LabelStore.from_dense(np.where(random.random(table.shape) < 0.5, NAN, table))
     assert half.entries.bits is not None
     assert half.bytes < table.size / 8 + 30_000
+    for store in (full, only, few_unknown, few_negative, half):
+        assert store.statistics().positives.tolist() == (store.dense() == 1).sum(axis=0).tolist()
+        assert store.statistics().negatives.tolist() == (store.dense() == 0).sum(axis=0).tolist()
+        for again in (by_full_sparse(store, store.names, None), store.take(slice(None))):
+            assert again == store
 
 
 def test_a_million_by_a_hundred_thousand_needs_no_dense_array() -> None:
@@ -193,6 +209,12 @@ def test_a_store_does_not_follow_the_array_it_was_made_of_and_cannot_be_written(
         store.given_names = ("a", "b")  # type: ignore[misc]
 
 
+def test_the_users_matrix_is_left_as_it_is() -> None:
+    matrix = sparse.csr_array((np.ones(3), np.array([2, 0, 1]), np.array([0, 2, 3])), shape=(2, 3))  # not sorted
+    assert LabelStore.from_sparse(matrix).lists() == [[0, 2], [1]]
+    assert matrix.indices.tolist() == [2, 0, 1]
+
+
 def test_names_and_ids_are_numbers_unless_given() -> None:
     plain = LabelStore.from_lists([[1], [0]])
     assert plain.names == ("0", "1")
@@ -212,6 +234,7 @@ def test_item_keys_follow_ids() -> None:
 
 
 def test_what_is_not_listed_is_negative_unless_negatives_are_listed() -> None:
+    assert LabelStore.from_lists([[1, 0, 1], [0, 0]]).lists() == [[0, 1], [0]]  # twice is once
     assert equal(LabelStore.from_lists([[0, 0]], labels=2).dense(), np.array([[1, 0]], np.float32))
     assert equal(LabelStore.from_lists([[0]], negatives=[[1]], labels=3).dense(), np.array([[1, 0, NAN]], np.float32))
     assert equal(LabelStore.from_lists([[0]], absent="unknown", labels=2).dense(), np.array([[1, NAN]], np.float32))
@@ -305,6 +328,21 @@ def test_a_save_that_fails_leaves_the_old_store(saved: Path, monkeypatch: pytest
 
     monkeypatch.setattr(json, "dump", broken)
     with pytest.raises(OSError, match="disk full"):
+        LabelStore.from_lists([[0]]).save(saved)
+    assert LabelStore.load(saved).fingerprint() == before
+    assert [path.name for path in saved.parent.iterdir()] == ["labels"]
+
+
+def test_a_rename_that_fails_puts_the_old_store_back(saved: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    before, rename = LabelStore.load(saved).fingerprint(), Path.rename
+
+    def broken(path: Path, target: Path) -> Path:
+        if path.suffix == ".new":
+            raise OSError("no rename")
+        return rename(path, target)
+
+    monkeypatch.setattr(Path, "rename", broken)
+    with pytest.raises(OSError, match="no rename"):
         LabelStore.from_lists([[0]]).save(saved)
     assert LabelStore.load(saved).fingerprint() == before
     assert [path.name for path in saved.parent.iterdir()] == ["labels"]

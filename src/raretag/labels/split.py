@@ -98,7 +98,7 @@ def _deal(store: LabelStore, sizes: list[int], fractions: Sequence[float], order
     lists = store.lists()
     room = list(sizes)
     left = np.bincount(store.entries.positives.indices, minlength=store.labels)  # positives not yet dealt
-    wish = [_wishes(int(n), fractions) for n in left]
+    wish = [wishes(int(n), fractions) for n in left]
     holders: list[list[int]] = [[] for _ in range(store.labels)]
     for row in order:
         for label in lists[row]:
@@ -122,7 +122,7 @@ def _deal(store: LabelStore, sizes: list[int], fractions: Sequence[float], order
     return part
 
 
-def _wishes(count: int, fractions: Sequence[float]) -> list[float]:
+def wishes(count: int, fractions: Sequence[float]) -> list[float]:
     """How many of a label's positives each part should get: its fraction, but one at least if there are enough."""
     if count < len(fractions):
         return [count * fraction for fraction in fractions]
@@ -130,8 +130,8 @@ def _wishes(count: int, fractions: Sequence[float]) -> list[float]:
     while True:
         rest = 1.0 - sum(fractions[p] for p in small)
         scale = (count - len(small)) / rest if rest > 0 else 0.0
-        wishes = [1.0 if p in small else fraction * scale for p, fraction in enumerate(fractions)]
-        fresh = {p for p, wish in enumerate(wishes) if wish < 1.0} - small
+        wanted = [1.0 if p in small else fraction * scale for p, fraction in enumerate(fractions)]
+        fresh = {p for p, wish in enumerate(wanted) if wish < 1.0} - small
         if not fresh or len(small | fresh) == len(fractions):
-            return wishes
+            return wanted
         small |= fresh
