@@ -94,6 +94,12 @@ def test_a_label_gets_at_most_its_cap_of_corrections_in_an_epoch() -> None:
     assert method.vital_signs() == {"corrected_last_epoch": 3.0, "corrected_ever": 11.0}
 
 
+def test_the_cap_counts_the_corrections_of_all_processes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("raretag.core.processes.total", lambda value: 2 * value)  # another process with such a batch
+    corrections = corrector(make()).corrections(logit(0.95, 0.95, 0.95), unknown(1), LATE)
+    assert corrections.tolist() == [[True, True, False]]
+
+
 def test_without_a_cap_everything_confident_is_corrected() -> None:
     method = make(cap=None, mean_of="positives")
     for _ in range(5):

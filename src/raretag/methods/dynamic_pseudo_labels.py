@@ -1,6 +1,6 @@
 r"""Dynamic pseudo-labels: an unknown label is what the network said of it the last time.
 
-Zhang et al., "Towards Imbalanced Large Scale Multi-label Classification with Partially Annotated Labels", IJCNN 2023,
+Zhang et al., "Towards Imbalanced Large Scale Multi-label Classification with Partially Annotated Labels", 2023,
 arXiv:2308.00166.
 
 Paper and code::

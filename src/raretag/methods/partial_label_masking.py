@@ -169,11 +169,12 @@ class Mask(Keep):
 
     def observe(self, logits: Tensor, targets: Targets, context: Context) -> None:
         bins, labels = self.histograms.shape[1:]
-        bin = (torch.sigmoid(logits) * bins).long().clamp(0, bins - 1)  # [B, C]
-        side = (targets.positive < 0.5).long()  # 0: positives, 1: negatives
-        place = (side * bins + bin) * labels + torch.arange(labels, device=logits.device)
+        bin = (torch.sigmoid(logits) * bins).int().clamp_(0, bins - 1)  # [B, C]
+        side = (targets.positive < 0.5).int()  # 0: positives, 1: negatives
+        place = (side * bins + bin) * labels + torch.arange(labels, dtype=torch.int32, device=logits.device)
         counted = torch.ones_like(targets.observed) if self.count_unknown else targets.observed
-        counts = torch.zeros_like(self.histograms).flatten().scatter_add_(0, place.flatten(), counted.long().flatten())
+        counts = torch.zeros_like(self.histograms).flatten()
+        counts.scatter_add_(0, place.long().flatten(), counted.long().flatten())
         # Summed each step, not at the end of the epoch: then every process holds the same state at every moment, and
         # the checkpoint of any one of them is enough.
         self.histograms += processes.total(counts).view_as(self.histograms)
