@@ -87,7 +87,7 @@ def rebalancing(at: Label, alpha: float = 0.1, beta: float = 10.0, mu: float = 0
     return alpha + 1 / (1 + exp(-beta * (r - mu)))
 
 
-def tolerant(at: Label, scale: float = 5.0, kappa: float = 0.05, shift_over_scale: bool = True, **score) -> float:
+def tolerant(at: Label, scale: float = 5.0, kappa: float = 0.05, shift_over_scale: bool = False, **score) -> float:
     nu = kappa * log(at.batch.items / at.seen - 1) / (scale if shift_over_scale else 1)
     p_t = sigmoid(at.z - nu if at.y else -scale * (at.z - nu))  # of being right: exact also where it is tiny
     return bce_or_focal(p_t, 1, **score) / (1 if at.y else scale)
@@ -109,7 +109,7 @@ def _(at: Label, alpha=0.1, beta=10.0, mu=0.3, **score) -> float:
 @case(
     "negative_tolerant",
     IGNORE,
-    {"scale": 2.0, "kappa": 0.5, "shift_over_scale": False},
+    {"scale": 2.0, "kappa": 0.5, "shift_over_scale": True},
     same=[Same({"scale": 1.0, "kappa": 0.0, **IGNORE}, BCE)],
 )
 def _(at: Label, **options) -> float:
@@ -120,7 +120,7 @@ def _(at: Label, **options) -> float:
     "distribution_balanced",
     IGNORE,
     {"score": "focal"},
-    {"scale": 2.0, "mu": 0.2, "kappa": 0.5, "shift_over_scale": False},
+    {"scale": 2.0, "mu": 0.2, "kappa": 0.5, "shift_over_scale": True},
     same=[
         Same({"scale": 1.0, "kappa": 0.0}, "rebalanced"),
         Same({"beta": 0.0}, "negative_tolerant", scale=0.6),

@@ -17,12 +17,13 @@ def show(room: str, *, plain: bool) -> None:
         print("\n".join(catalogue.names(ROOMS[room])))
         return
     table = Table(box=None, pad_edge=False, header_style="bold")
-    table.add_column("name", no_wrap=True, style="cyan")
+    entries = catalogue.entries(ROOMS[room])
+    table.add_column("name", no_wrap=True, style="cyan", min_width=max(len(entry.name) for entry in entries))
     table.add_column("what it is", no_wrap=True)
     if room == "methods":
-        table.add_column("from", no_wrap=True)
-        table.add_column("fills", no_wrap=True)
-    for entry in catalogue.entries(ROOMS[room]):
+        table.add_column("from", no_wrap=True, min_width=24)
+        table.add_column("fills", no_wrap=True, min_width=20)
+    for entry in entries:
         more = (cited(entry.source), " ".join(entry.slots)) if room == "methods" else ()
         table.add_row(entry.name, entry.summary, *more)
     console = Console()
@@ -33,5 +34,5 @@ def show(room: str, *, plain: bool) -> None:
 
 def cited(source: str) -> str:
     """`Lin et al., "Focal Loss for ...", ICCV 2017, arXiv:...` in short: `Lin et al., ICCV 2017`."""
-    found = re.search(r"^([^,;]+?),.*?(\b[A-Z][\w-]* (?:19|20)\d\d)\b", source)
+    found = re.search(r"^([^,;.]+(?: et al\.)?),.*?((?:\b[A-Z][\w-]* ){0,2}\b(?:19|20)\d\d)\b", source)
     return f"{found[1]}, {found[2]}" if found else ""

@@ -18,10 +18,10 @@ Reduces to:
     rebalanced at scale = 1, kappa = 0; (alpha + 1/2) times negative_tolerant at beta = 0.
 
 Departs from the paper:
-    nu is divided by lambda (`shift_over_scale`), as in the code that made the published numbers; False is the paper.
     A label never seen counts as seen once, one that is always there as once missing.
 
 Departs from the authors' code:
+    theirs divides nu by lambda, which they call a slip; `shift_over_scale=True` reproduces it.
     the logits are not changed in place, and the mean is taken here. Their configurations called DB are DB-Focal
     (`score="focal"`).
 """
@@ -50,7 +50,7 @@ class DistributionBalanced(Method):
         mu: float = 0.3,
         scale: float = 5.0,
         kappa: float = 0.05,
-        shift_over_scale: bool = True,
+        shift_over_scale: bool = False,
         score: scores.ScoreName = "bce",
         gamma: float = 2.0,
         balance: float = 2.0,

@@ -19,10 +19,10 @@ Reduces to:
     binary_cross_entropy at scale = 1, kappa = 0, unknown = "ignore".
 
 Departs from the paper:
-    nu is divided by lambda (`shift_over_scale`), as in the code that made the published numbers; False is the paper.
     A label never seen counts as seen once, one that is always there as once missing.
 
 Departs from the authors' code:
+    theirs divides nu by lambda, which they call a slip; `shift_over_scale=True` reproduces it.
     the logits are not changed in place. Their code has no NT-BCE without the re-balancing weights.
 """
 
@@ -45,7 +45,7 @@ class NegativeTolerant(Method):
         *,
         scale: float = 5.0,
         kappa: float = 0.05,
-        shift_over_scale: bool = True,
+        shift_over_scale: bool = False,
         unknown: Unknown = "negative",
         reduce: Per = "entries",
     ) -> None:

@@ -1,0 +1,45 @@
+"""What the documents show is run."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from raretag.core import catalogue
+from raretag.engine.config import compose
+
+ROOT = Path(__file__).parent.parent
+README = (ROOT / "README.md").read_text()
+
+
+def test_the_python_of_the_readme_runs():
+    code = "\n".join(re.findall(r"```python\n(.*?)```", README, flags=re.DOTALL))
+    assert "build_method" in code
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+commands = re.findall(r"^    raretag train (.+?)(?:\s+#.*)?$", README, flags=re.MULTILINE)
+
+
+@pytest.mark.parametrize("command", [command for command in commands if "--config" not in command])
+def test_the_settings_of_the_readme_exist(command):
+    words = command.split()
+    changes = [word for before, word in zip(words, words[1:], strict=False) if before == "--set"]
+    config = compose(None, changes)
+    method = words[words.index("--method") + 1] if "--method" in words else config.method.name
+    assert method in catalogue.names("methods")
+
+
+def test_links_of_the_documents_lead_somewhere():
+    for document in [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]:
+        for target in re.findall(r"\]\(([^)#]+)\)", document.read_text()):
+            if not target.startswith("http"):
+                assert (document.parent / target).exists(), f"{document.name}: {target}"
+
+
+def test_the_page_of_methods_is_as_the_docstrings_are():
+    done = subprocess.run([sys.executable, "docs/generate.py", "--check"], capture_output=True, text=True, cwd=ROOT)
+    assert done.returncode == 0, done.stderr
