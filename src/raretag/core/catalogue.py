@@ -33,8 +33,8 @@ def folder(room: str) -> Path:
 
 
 def names(room: str) -> list[str]:
-    """The modules of a room, found without importing any of them."""
-    return sorted(module.name for module in pkgutil.iter_modules([str(folder(room))]))
+    """The modules of a room, found without importing any of them; its sub-packages are rooms of their own."""
+    return sorted(module.name for module in pkgutil.iter_modules([str(folder(room))]) if not module.ispkg)
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
