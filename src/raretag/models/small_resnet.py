@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from torch.nn.functional import relu
 
 from raretag.core.errors import UserError
+from raretag.models.layers.batch_norm import BatchNorm2d
 
 
 class SmallResnet(nn.Module):
@@ -24,7 +25,7 @@ class SmallResnet(nn.Module):
                 f"small_resnet.depth is 2 + 2 x blocks with 3 blocks or more (8, 10, 12, 14, ...), got {depth}"
             )
         self.features = 4 * width
-        self.stem = nn.Sequential(nn.Conv2d(channels, width, 3, padding=1, bias=False), nn.BatchNorm2d(width))
+        self.stem = nn.Sequential(nn.Conv2d(channels, width, 3, padding=1, bias=False), BatchNorm2d(width))
         stages: list[nn.Module] = []
         wide = width
         for stage in range(3):
@@ -43,16 +44,16 @@ class BasicBlock(nn.Module):
         super().__init__()
         self.residual = nn.Sequential(
             nn.Conv2d(inside, outside, 3, stride, padding=1, bias=False),
-            nn.BatchNorm2d(outside),
+            BatchNorm2d(outside),
             nn.ReLU(inplace=True),
             nn.Conv2d(outside, outside, 3, padding=1, bias=False),
-            nn.BatchNorm2d(outside),
+            BatchNorm2d(outside),
         )
         same = inside == outside and stride == 1
         self.skip = (
             nn.Identity()
             if same
-            else nn.Sequential(nn.Conv2d(inside, outside, 1, stride, bias=False), nn.BatchNorm2d(outside))
+            else nn.Sequential(nn.Conv2d(inside, outside, 1, stride, bias=False), BatchNorm2d(outside))
         )
 
     def forward(self, maps: Tensor) -> Tensor:
