@@ -1,0 +1,96 @@
+"""The image-level labels of a COCO instances file."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from raretag.core.errors import UserError
+from raretag.data.reading.bounded import MEGABYTE, shown, text, wrong
+
+
+@dataclass(frozen=True)
+class Instances:
+    files: list[str]  # the file name of each image
+    names: list[str]  # categories, in the order of their ids
+    rows: list[list[int]]  # the categories of each image, as places in `names`
+
+
+def instances(path: Path, limit: int = 2048 * MEGABYTE) -> Instances:
+    """All images of a file, also those without an object.
+
+    A box without area or with a side under one pixel does not count; crowds do, as in the DB-loss authors' code.
+    """
+    try:
+        content = json.loads(text(path, limit), object_hook=_small)
+    except UserError:
+        raise
+    except (ValueError, RecursionError) as error:
+        raise wrong(path, f"is not JSON: {error}") from None
+    if not isinstance(content, dict):
+        raise wrong(path, f"holds a {type(content).__name__}; expected an object with images, annotations, categories")
+    images = _pairs(path, content, "images", "image")
+    categories = _pairs(path, content, "categories", "category")
+    place = {category: label for label, category in enumerate(sorted(categories))}
+    row = {image: number for number, image in enumerate(images)}
+    rows: list[set[int]] = [set() for _ in images]
+    for number, found in enumerate(_list(path, content, "annotations")):
+        if not isinstance(found, _Annotation):
+            raise wrong(path, f"annotation {number} is {shown(str(found))}; expected image_id, category_id and bbox")
+        if found.image not in row or found.category not in place:
+            what = f"image {found.image}" if found.image not in row else f"category {found.category}"
+            raise wrong(path, f"annotation {number} is of {what}, which the file does not list")
+        if found.counts:
+            rows[row[found.image]].add(place[found.category])
+    files, names = list(images.values()), [categories[category] for category in sorted(categories)]
+    for what, words in (("file name", files), ("category name", names)):
+        if len(set(words)) < len(words):
+            raise wrong(path, f"some {what} is there twice; expected each once")
+    return Instances(files, names, [sorted(labels) for labels in rows])
+
+
+@dataclass(frozen=True, slots=True)
+class _Annotation:
+    image: int
+    category: int
+    counts: bool
+
+
+def _small(found: dict[str, Any]) -> object:
+    """Keep of an annotation what is needed, while the file is parsed: outlines are most of it."""
+    if "category_id" in found and "image_id" in found:
+        image, category, box = found["image_id"], found["category_id"], found.get("bbox")
+        if type(image) is not int or type(category) is not int:
+            return found
+        if box is None:
+            return _Annotation(image, category, True)
+        if not isinstance(box, list) or len(box) != 4 or not all(type(side) in (int, float) for side in box):
+            return found
+        area = found.get("area", 1)
+        return _Annotation(image, category, min(box[2:]) >= 1 and type(area) in (int, float) and area > 0)
+    return found
+
+
+def _list(path: Path, content: dict[str, Any], key: str) -> list[Any]:
+    value = content.get(key)
+    if not isinstance(value, list):
+        raise wrong(path, f"has no list '{key}'; expected the instances file of COCO")
+    return value
+
+
+def _pairs(path: Path, content: dict[str, Any], key: str, what: str) -> dict[int, str]:
+    """id -> name of a list of objects."""
+    field = "file_name" if what == "image" else "name"
+    found: dict[int, str] = {}
+    for number, entry in enumerate(_list(path, content, key)):
+        known = isinstance(entry, dict) and type(entry.get("id")) is int and isinstance(entry.get(field), str)
+        if not known:
+            raise wrong(path, f"{what} {number} is {shown(str(entry))}; expected a whole number `id` and a `{field}`")
+        if entry["id"] in found:
+            raise wrong(path, f"{what} {number} has the id {entry['id']}, which another one has; expected each once")
+        found[entry["id"]] = entry[field]
+    if not found:
+        raise wrong(path, f"lists no {what}")
+    return found
