@@ -13,22 +13,27 @@ def results(console: Console, records: dict[str, dict[str, Any]]) -> None:
     """One row a run: mAP by group, F1, exact match, and how many classes could not be measured."""
     first = next(iter(records.values()))
     groups = first["groups"]
-    table = Table(title=f"test set of {first['data']['name']}, in %", title_justify="left", box=box.SIMPLE_HEAD)
+    table = Table(
+        title=f"test set of {first['data']['name']}, in %",
+        title_justify="left",
+        box=box.SIMPLE_HEAD,
+        padding=(0, 1, 0, 0),
+    )
     table.add_column("method", no_wrap=True)
-    for name in ("mAP", "head", "medium", "tail", "F1", "exact match"):
+    for name in ("mAP", "head", "medium", "tail", "F1", "F1*", "exact match"):
         table.add_column(name, justify="right")
     table.add_column("excluded", justify="right")
     for name, record in records.items():
         final = record["metrics"]["final"]
         shown = [final["mAP"][group] for group in ("total", "head", "medium", "tail")]
-        shown += [final["F1"]["total"], final["exact_match"]]
+        shown += [final["F1"]["total"], final["F1_tuned"]["total"], final["exact_match"]]
         table.add_row(name, *(percent(value) for value in shown), str(len(final["excluded_classes"])))
     console.print(table)
     low, high = groups["edges"]
     sizes = ", ".join(f"{name} {len(groups[name])}" for name in ("head", "medium", "tail"))
     console.print(
-        f"classes by training positives: {sizes} (tail < {low} <= medium < {high} <= head)\n"
-        "F1 is macro, at 0.5; excluded: classes that the test set cannot measure",
+        f"classes by training positives: {sizes} (edges {low}, {high})\n"
+        "F1: macro, at 0.5; F1*: at thresholds tuned on validation\nexcluded: classes that the test set cannot measure",
         highlight=False,
     )
 

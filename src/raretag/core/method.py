@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -37,6 +38,16 @@ class Method(nn.Module):
     def __init__(self, objective: Objective) -> None:
         super().__init__()
         self.objective = objective
+
+    def parameter_groups(self, learning_rate: float) -> list[dict[str, Any]]:
+        """What the method itself learns, for the optimizer."""
+        own = list(self.parameters())
+        return [{"params": own, "lr": learning_rate}] if own else []
+
+    def begin_stage(
+        self, number: int, model: nn.Module, features: Callable[[], Iterator[tuple[Tensor, Targets]]]
+    ) -> None:
+        """Prepare for a stage; `features()` goes through this process's share of the training set."""
 
     def logits(self, outputs: Any) -> Tensor:
         """The prediction [B, C] in what the model gives; for most models they are the same."""

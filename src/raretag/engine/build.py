@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
+import math
+import os
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 from lightning_fabric import Fabric
+from lightning_fabric.strategies import DDPStrategy
 from scipy.sparse import csr_array
 from torch import Tensor, nn
 
 from raretag.core import catalogue
+from raretag.core.errors import UserError
 from raretag.core.method import Method
 from raretag.core.statistics import LabelStatistics
 from raretag.engine.config import Config, Data, Train
-from raretag.engine.fit import Progress, Training
+from raretag.engine.fit import Sampler, Training
 from raretag.labels.collection import DataSet, Items
 from raretag.labels.groups import groups
 from raretag.labels.hide import hide
@@ -35,30 +39,65 @@ class Prepared:
 def prepare(config: Config, fabric: Fabric) -> Prepared:
     data = load(config.data, config.seed)
     statistics = data.train.labels.statistics()
-    torch.manual_seed(config.seed)  # the model's first weights
     method = catalogue.build_method(
         config.method.name, statistics, items=len(data.train), seed=config.seed, **config.method.options
     )
     config = settled(config, data, method)
-    model = build_model(config, data)
-    sampler = catalogue.build(
-        "sampling",
-        config.sampler.name,
-        config.sampler.options,
-        positives=positives_of(data.train.labels),
-        seed=config.seed,
-    )
-    optimizer = build_optimizer(config.train, [*model.parameters(), *method.parameters()])
-    model, optimizer = fabric.setup(model, optimizer)
+    if config.train.epochs < len(method.stages):
+        raise UserError(f"'{config.method.name}' trains in {len(method.stages)} stages and needs as many epochs")
+    if config.train.accumulate > 1 and type(method).loss is not Method.loss:
+        raise UserError(
+            f"train.accumulate is {config.train.accumulate}, but the loss of '{config.method.name}' looks at a whole "
+            "batch at once, so it cannot be made of parts; use a smaller train.batch_size"
+        )
+    torch.manual_seed(config.seed)  # the model's first weights
+    model = fabric.to_device(build_model(config, data, statistics))
+    if config.train.precision == "64-true":  # Fabric would turn the logits back into float32
+        model = model.double()
+    positives = positives_of(data.train.labels)
+
+    def make_sampler(name: str | None) -> Sampler:
+        chosen = config.sampler.name if name is None else name
+        options = config.sampler.options if chosen == config.sampler.name else {}
+        sampler: Sampler = catalogue.build("sampling", chosen, options, positives=positives, seed=config.seed)
+        return sampler
+
+    make_sampler(None)  # a misspelt option is found now, not when training begins
     training = Training(
-        fabric, model, method.to(fabric.device), optimizer, sampler, data.train, config.train, config.seed, Progress()
+        fabric=fabric,
+        model=model,
+        method=method.to(fabric.device),
+        make_optimizer=lambda: build_optimizer(config.train, model, method),
+        make_sampler=make_sampler,
+        items=data.train,
+        settings=config.train,
+        seed=config.seed,
     )
     return Prepared(config, data, statistics, groups(statistics.positives, config.group_edges), training)
 
 
+def build_fabric(train: Train) -> Fabric:
+    """One process, several that Fabric starts (`devices`), or those that torchrun or a cluster has started."""
+    started = int(os.environ.get("LOCAL_WORLD_SIZE", "0"))
+    devices = started or train.devices
+    nodes = int(os.environ["WORLD_SIZE"]) // started if started else 1
+    many = devices * nodes > 1
+    return Fabric(
+        accelerator=train.accelerator,
+        devices=devices,
+        num_nodes=nodes,
+        precision="32-true" if train.precision == "64-true" else train.precision,  # see prepare
+        # Buffers are the same on every process by construction; sending them each step would only cost time.
+        strategy=DDPStrategy(broadcast_buffers=False) if many else "auto",
+    )
+
+
 def load(settings: Data, seed: int) -> DataSet:
     """A source's data set, with training labels hidden as asked. Validation and test keep theirs."""
-    source = catalogue.build("data", settings.name, settings.options, seed=seed)
+    root = settings.root or os.environ.get("RARETAG_DATA")
+    source = catalogue.build(
+        "data", settings.name, settings.options, seed=seed, root=None if root is None else Path(root)
+    )
     data: DataSet = source.load()
     if settings.hide == "fal":
         return data
@@ -69,12 +108,13 @@ def load(settings: Data, seed: int) -> DataSet:
 
 def settled(config: Config, data: DataSet, method: Method) -> Config:
     """The configuration without `auto`, so that its file says what was done."""
-    changes: dict[str, Any] = {}
-    if config.model.name == "auto":
-        name = "small_resnet" if len(input_shape(data)) == 3 else "mlp"
-        changes["model"] = config.model.model_copy(update={"name": name})
-    if config.sampler.name == "auto":
-        changes["sampler"] = config.sampler.model_copy(update={"name": method.sampler})
+    backbone = "small_resnet" if len(input_shape(data)) == 3 else "mlp"
+    chosen = {"model": backbone, "branches": method.branches, "head": method.head, "sampler": method.sampler}
+    changes: dict[str, Any] = {
+        section: getattr(config, section).model_copy(update={"name": name})
+        for section, name in chosen.items()
+        if getattr(config, section).name == "auto"
+    }
     return config.model_copy(update=changes)
 
 
@@ -89,21 +129,50 @@ def input_shape(data: DataSet) -> tuple[int, ...]:
     return tuple(data.train.inputs.batch(torch.arange(1)).shape[1:])
 
 
-def build_model(config: Config, data: DataSet) -> nn.Module:
-    shape = input_shape(data)
-    backbone = catalogue.build(
-        "models", config.model.name, config.model.options, channels=shape[0], size=int(torch.tensor(shape).prod())
-    )
-    labels = data.train.labels.labels
-    head = catalogue.build(
-        "models.heads", config.head.name, config.head.options, features=backbone.features, labels=labels
-    )
-    return nn.Sequential(OrderedDict(backbone=backbone, head=head))
+def build_model(config: Config, data: DataSet, statistics: LabelStatistics) -> nn.Module:
+    shape, labels = input_shape(data), data.train.labels.labels
 
-
-def build_optimizer(train: Train, parameters: list[nn.Parameter]) -> torch.optim.Optimizer:
-    if train.optimizer == "sgd":
-        return torch.optim.SGD(
-            parameters, train.learning_rate, momentum=train.momentum, weight_decay=train.weight_decay
+    def make_backbone() -> nn.Module:
+        backbone: nn.Module = catalogue.build(
+            "models", config.model.name, config.model.options, channels=shape[0], size=math.prod(shape)
         )
-    return torch.optim.AdamW(parameters, train.learning_rate, weight_decay=train.weight_decay)
+        return backbone
+
+    def make_head(features: int) -> nn.Module:
+        head: nn.Module = catalogue.build(
+            "models.heads",
+            config.head.name,
+            config.head.options,
+            features=features,
+            labels=labels,
+            statistics=statistics,
+        )
+        return head
+
+    model: nn.Module = catalogue.build(
+        "models.branches",
+        config.branches.name,
+        config.branches.options,
+        make_backbone=make_backbone,
+        make_head=make_head,
+        labels=labels,
+        statistics=statistics,
+    )
+    return model
+
+
+def build_optimizer(train: Train, model: nn.Module, method: Method) -> torch.optim.Optimizer:
+    """For the parameters that learn now; the backbone may have its own rate, and the method its own groups."""
+    backbone, rest = [], []
+    for name, parameter in model.named_parameters():
+        if parameter.requires_grad:
+            (backbone if name.startswith("backbone") else rest).append(parameter)
+    groups: list[dict[str, Any]] = [
+        {"params": backbone, "lr": train.learning_rate * train.backbone_rate},
+        {"params": rest, "lr": train.learning_rate},
+        *method.parameter_groups(train.learning_rate),
+    ]
+    groups = [group for group in groups if group["params"]]
+    if train.optimizer == "sgd":
+        return torch.optim.SGD(groups, train.learning_rate, momentum=train.momentum, weight_decay=train.weight_decay)
+    return torch.optim.AdamW(groups, train.learning_rate, weight_decay=train.weight_decay)

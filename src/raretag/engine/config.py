@@ -1,7 +1,7 @@
 """All settings of a run, checked. Imports no torch, so that mistakes are found at once.
 
-`data`, `method`, `model`, `head` and `sampler` name a module and carry its options beside the name; the options are
-checked by the module's own constructor when the run is built.
+`data`, `method`, `model`, `branches`, `head` and `sampler` name a module and carry its options beside the name; the
+options are checked by the module's own constructor when the run is built.
 """
 
 from __future__ import annotations
@@ -10,10 +10,11 @@ from pathlib import Path
 from typing import Any, Literal
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from raretag.core.catalogue import nearest
 from raretag.core.errors import UserError
+from raretag.engine.recipes import RECIPES
 
 
 class Section(BaseModel):
@@ -31,36 +32,72 @@ class Named(BaseModel):
         return dict(self.model_extra or {})
 
 
+class Chosen(Named):
+    name: str = "auto"  # what the data and the method want
+
+
+class Method(Named):
+    name: str = "binary_cross_entropy"
+
+
 class Data(Named):
     name: str = "digits"
+    root: str | None = Field(None, description="the folder of named data sets; default: $RARETAG_DATA")
     hide: Literal["fal", "pal", "ppl", "spl"] = Field("fal", description="which training labels are hidden on purpose")
     keep: float = Field(1.0, gt=0, le=1, description="share that stays visible, for hide = pal or ppl")
     at_least_one: bool = Field(False, description="hiding leaves every item at least one positive")
 
 
 class Train(Section):
+    recipe: str | None = Field(
+        None, description="how a paper trained, see engine/recipes.py; sets what is not set here"
+    )
     epochs: int = Field(20, ge=1)
-    batch_size: int = Field(64, ge=1, description="items of a step, over all processes together")
+    batch_size: int = Field(32, ge=1, description="items of a step, over all processes together")
+    accumulate: int = Field(1, ge=1, description="parts in which a step's items go through the model, to save memory")
     optimizer: Literal["adamw", "sgd"] = "adamw"
-    learning_rate: float = Field(1e-3, gt=0)
+    learning_rate: float = Field(2e-3, gt=0)
+    backbone_rate: float = Field(1.0, ge=0, description="factor of the learning rate for the backbone; 0 freezes it")
     momentum: float = Field(0.9, ge=0, lt=1, description="for sgd")
     weight_decay: float = Field(1e-4, ge=0)
     schedule: Literal["constant", "cosine", "steps"] = "cosine"
-    warmup: float = Field(0.1, ge=0, lt=1, description="share of all steps in which the learning rate rises")
-    milestones: tuple[float, ...] = Field((0.65, 0.87), description="for steps: at which shares the rate falls tenfold")
+    milestones: tuple[float, ...] = Field(
+        (0.65, 0.87), description="for steps: at which shares of the run the rate falls"
+    )
+    decay: float = Field(0.1, gt=0, lt=1, description="for steps: by which factor")
+    warmup: float = Field(0.1, ge=0, lt=1, description="share of the run in which the learning rate rises")
+    warmup_steps: int | None = Field(None, ge=0, description="the same as a number of steps")
+    warmup_from: float = Field(0.0, ge=0, le=1, description="the factor at which the rise begins")
     clip: float | None = Field(None, gt=0, description="largest norm of the gradient")
+    average: float | None = Field(
+        None, gt=0, lt=1, description="evaluate a moving average of the weights with this decay"
+    )
+    patience: int | None = Field(None, ge=1, description="stop after so many epochs without a better validation mAP")
+    workers: int = Field(0, ge=0, description="processes that load inputs ahead")
     accelerator: str = "cpu"
-    devices: int = Field(1, ge=1)
+    devices: int = Field(1, ge=1, description="processes of this machine")
     precision: Literal["32-true", "64-true", "bf16-mixed", "16-mixed"] = "32-true"
     save_every: int | None = Field(None, ge=1, description="steps between checkpoints; always at the end of an epoch")
+
+    @model_validator(mode="before")
+    @classmethod
+    def follow_recipe(cls, told: Any) -> Any:
+        """A recipe fills in what was not told."""
+        name = told.get("recipe") if isinstance(told, dict) else None
+        if name is None:
+            return told
+        if name not in RECIPES:
+            raise ValueError(f"there is no recipe '{name}'; {nearest(str(name), RECIPES)}")
+        return {**RECIPES[name], **told}
 
 
 class Config(Section):
     data: Data = Data()
-    method: Named = Named(name="binary_cross_entropy")
-    model: Named = Named(name="auto")
-    head: Named = Named(name="linear")
-    sampler: Named = Named(name="auto")
+    method: Method = Method()
+    model: Chosen = Chosen()
+    branches: Chosen = Chosen()
+    head: Chosen = Chosen()
+    sampler: Chosen = Chosen()
     train: Train = Train()
     group_edges: tuple[int, int] = Field(
         (20, 100), description="training positives: tail < first <= medium < second <= head"
@@ -114,7 +151,7 @@ def put(tree: dict[str, Any], path: str, value: Any) -> None:
 
 
 def checked(tree: dict[str, Any]) -> Config:
-    named = ("data", "method", "model", "head", "sampler")
+    named = ("data", "method", "model", "branches", "head", "sampler")
     tree = {key: {"name": value} if key in named and isinstance(value, str) else value for key, value in tree.items()}
     try:
         return Config.model_validate(tree)
@@ -129,4 +166,6 @@ def _sentence(error: ValidationError) -> str:
         section = Config if len(first["loc"]) == 1 else Config.model_fields[str(first["loc"][0])].annotation
         known = getattr(section, "model_fields", {})
         return f"there is no setting '{where}'; {nearest(str(first['loc'][-1]), known)}"
-    return f"{where} is {first.get('input')!r}: {first['msg'][0].lower()}{first['msg'][1:]}"
+    reason = str(first["msg"]).removeprefix("Value error, ")
+    given = f" is {first['input']!r}" if isinstance(first.get("input"), (str, int, float, list)) else ""
+    return f"{where}{given}: {reason[0].lower()}{reason[1:]}"

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+import copy
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import torch
@@ -12,9 +14,11 @@ from torch import Tensor, nn
 
 from raretag.core import chance, processes
 from raretag.core.context import Context
-from raretag.core.method import Method
+from raretag.core.method import Method, Stage
+from raretag.core.targets import Targets
 from raretag.engine.batches import cut, share
 from raretag.engine.config import Train
+from raretag.engine.loader import inputs_of
 from raretag.engine.schedule import factor
 from raretag.labels.collection import Items
 
@@ -30,6 +34,7 @@ class Progress:
     epoch: int = 0
     batch: int = 0  # within the epoch
     step: int = 0  # since the start
+    stage_step: int = 0  # since the stage began
     loss_sum: float = 0.0  # of the running epoch
 
 
@@ -50,68 +55,175 @@ class Training:
     fabric: Fabric
     model: nn.Module
     method: Method
-    optimizer: torch.optim.Optimizer
-    sampler: Sampler
+    make_optimizer: Callable[[], torch.optim.Optimizer]  # for the parameters that learn in the stage that begins
+    make_sampler: Callable[[str | None], Sampler]
     items: Items
     settings: Train
     seed: int
-    progress: Progress
+    progress: Progress = field(default_factory=Progress)
+    optimizer: torch.optim.Optimizer | None = None
+    average: nn.Module | None = None  # a moving average of the model
+    wrapped: nn.Module | None = None  # the model as the engine runs it over several processes
+
+    @property
+    def best(self) -> nn.Module:
+        """What is evaluated and shipped."""
+        return self.model if self.average is None else self.average
+
+    def place(self, inputs: Tensor) -> Tensor:
+        """Inputs where the model is, and as precise."""
+        dtype = next(self.model.parameters()).dtype
+        placed: Tensor = self.fabric.to_device(inputs.to(dtype) if inputs.is_floating_point() else inputs)
+        return placed
 
     def state(self) -> dict[str, Any]:
         return {
             "model": self.model.state_dict(),
+            "average": None if self.average is None else self.average.state_dict(),
             "method": self.method.state_dict(),
-            "optimizer": self.optimizer.state_dict(),
+            "optimizer": None if self.optimizer is None else self.optimizer.state_dict(),
             "progress": {name: getattr(self.progress, name) for name in Progress.__slots__},
         }
 
     def restore(self, state: dict[str, Any]) -> None:
         self.model.load_state_dict(state["model"])
         self.method.load_state_dict(state["method"])
-        self.optimizer.load_state_dict(state["optimizer"])
         self.progress = Progress(**state["progress"])
+        if state["average"] is not None:
+            self.average = copy.deepcopy(self.model)
+            self.average.load_state_dict(state["average"])
+        if state["optimizer"] is not None and self.progress.epoch < self.settings.epochs:
+            self.enter(stage_of(self.method, self.settings, self.progress.epoch)[0])
+            assert self.optimizer is not None
+            self.optimizer.load_state_dict(state["optimizer"])
+
+    def enter(self, number: int) -> None:
+        """Let the parameters of a stage learn, with an optimizer and a wrapping that know of no others."""
+        stage = self.method.stages[number]
+        for name, parameter in self.model.named_parameters():
+            parameter.requires_grad_(re.search(stage.trains, name) is not None)
+        self.wrapped, self.optimizer = self.fabric.setup(self.model, self.make_optimizer())
+
+
+def stage_of(method: Method, settings: Train, epoch: int) -> tuple[int, range]:
+    """The number of the stage that an epoch belongs to, and the stage's epochs."""
+    begin, done = 0, 0.0
+    for number, stage in enumerate(method.stages):
+        done += stage.share
+        end = settings.epochs if number == len(method.stages) - 1 else max(begin + 1, round(done * settings.epochs))
+        if epoch < end:
+            return number, range(begin, end)
+        begin = end
+    raise AssertionError(f"epoch {epoch} of {settings.epochs}")
 
 
 def fit(training: Training) -> Iterator[Step]:
-    """One optimiser step per item. State may be saved between any two of them: resuming there changes nothing."""
-    settings, progress, fabric = training.settings, training.progress, training.fabric
-    peaks = [group.setdefault("peak", group["lr"]) for group in training.optimizer.param_groups]
-    training.method.train()
+    """One optimizer step per item. State may be saved between any two of them: resuming there changes nothing."""
+    settings, progress, fabric, method = training.settings, training.progress, training.fabric, training.method
+    method.train()
     while progress.epoch < settings.epochs:
-        batches = cut(training.sampler.epoch(progress.epoch), settings.batch_size)
-        for batch in batches[progress.batch :]:
-            rows = share(batch, fabric.global_rank, processes.count())
-            done = (progress.epoch + (progress.batch + 0.5) / len(batches)) / settings.epochs  # at the step's middle
-            rate = factor(settings, done)
-            for group, peak in zip(training.optimizer.param_groups, peaks, strict=True):
-                group["lr"] = rate * peak
-            loss = learn(training, rows)
+        epoch = progress.epoch
+        number, epochs = stage_of(method, settings, epoch)
+        if epoch == epochs[0] and progress.batch == 0:
+            progress.stage_step = 0
+            method.begin_stage(number, training.model, lambda: features(training))
+            training.enter(number)
+        sampler = training.make_sampler(method.stages[number].sampler)
+        batches = cut(sampler.epoch(epoch), settings.batch_size)
+        shares = [share(batch, fabric.global_rank, processes.count()) for batch in batches[progress.batch :]]
+        for rows, inputs in inputs_of(training.items, shares, epoch, settings.workers):
+            done = (epoch - epochs[0] + (progress.batch + 0.5) / len(batches)) / len(epochs)  # at the step's middle
+            rate = factor(settings, done, progress.stage_step)
+            loss = learn(training, rows, inputs, rate)
 
-            epoch = progress.epoch
             progress.step += 1
+            progress.stage_step += 1
             progress.batch += 1
             progress.loss_sum += loss
             mean = progress.loss_sum / progress.batch
             ends = progress.batch == len(batches)
             if ends:
-                training.method.end_epoch(Context(epoch=epoch, epochs=settings.epochs))
+                method.end_epoch(Context(epoch=epoch, epochs=settings.epochs))
                 progress.epoch, progress.batch, progress.loss_sum = epoch + 1, 0, 0.0
-            yield Step(epoch, progress.step, loss, rate * peaks[0], ends, mean)
+            yield Step(epoch, progress.step, loss, rate * settings.learning_rate, ends, mean)
 
 
-def learn(training: Training, rows: Tensor) -> float:
+def learn(training: Training, rows: Tensor, inputs: Tensor, rate: float) -> float:
     """One step on these rows of the training set; the loss of the batch of all processes."""
-    fabric, settings, progress = training.fabric, training.settings, training.progress
-    # Dropout and augmentation draw from here: a step's draws depend on the step, not on what ran before it.
-    torch.manual_seed(int(chance.key(training.seed, progress.step, fabric.global_rank)))
-    inputs = fabric.to_device(training.items.inputs.batch(rows, progress.epoch))
-    targets = training.items.labels.targets(rows).to(fabric.device)
-    context = Context(index=rows.to(fabric.device), epoch=progress.epoch, epochs=settings.epochs)
+    fabric, settings, progress, optimizer = training.fabric, training.settings, training.progress, training.optimizer
+    assert optimizer is not None
+    for group in optimizer.param_groups:
+        group["lr"] = rate * group.setdefault("peak", group["lr"])
+    # Dropout draws from here: a step's draws depend on the step, not on what ran before it.
+    torch.manual_seed(chance.number(training.seed, progress.step, fabric.global_rank))
     training.model.train()
-    loss = training.method.loss(training.model(inputs), targets, context)
-    fabric.backward(loss)
+    loss = gradients(training, rows, inputs)
+    for parameter in training.method.parameters():  # the engine averages the gradients of the model only
+        if parameter.grad is not None and processes.count() > 1:
+            parameter.grad.copy_(processes.total(parameter.grad) / processes.count())
     if settings.clip is not None:
-        fabric.clip_gradients(training.model, training.optimizer, max_norm=settings.clip)
-    training.optimizer.step()
-    training.optimizer.zero_grad(set_to_none=True)
+        fabric.clip_gradients(training.wrapped, optimizer, max_norm=settings.clip)
+    optimizer.step()
+    optimizer.zero_grad(set_to_none=True)
+    if settings.average is not None:
+        follow(training, settings.average)
     return float(processes.total(loss)) / processes.count()
+
+
+def gradients(training: Training, rows: Tensor, inputs: Tensor) -> Tensor:
+    """Backward through all parts of a step. The sum of their numerators is divided by the sum of their denominators."""
+    fabric, method, model, parts = training.fabric, training.method, training.wrapped, training.settings.accumulate
+    assert model is not None
+    if parts == 1:
+        loss = method.loss(model(training.place(inputs)), *seen(training, rows))
+        fabric.backward(loss)
+        return loss.detach()
+
+    numerator, denominator = torch.zeros(()), torch.zeros(())
+    cuts = list(zip(rows.chunk(parts), inputs.chunk(parts), strict=True))
+    for place, (some_rows, some_inputs) in enumerate(cuts):
+        with fabric.no_backward_sync(model, enabled=place < len(cuts) - 1):
+            logits = model(training.place(some_inputs))
+            targets, context = seen(training, some_rows)
+            ratio = method.objective.ratio(logits, targets, context)
+            method.observe(logits.detach(), targets, context)
+            fabric.backward(ratio.numerator * processes.count())
+        numerator = numerator + ratio.numerator.detach().cpu() * processes.count()
+        denominator = denominator + (0.0 if ratio.denominator is None else ratio.denominator.cpu())
+    total = processes.total(denominator).clamp(min=1.0)
+    for parameter in [*training.model.parameters(), *method.parameters()]:
+        if parameter.grad is not None:
+            parameter.grad.div_(total.to(parameter.grad))
+    return numerator / total
+
+
+def seen(training: Training, rows: Tensor) -> tuple[Targets, Context]:
+    device, progress = training.fabric.device, training.progress
+    context = Context(index=rows.to(device), epoch=progress.epoch, epochs=training.settings.epochs)
+    return training.items.labels.targets(rows).to(device), context
+
+
+def follow(training: Training, decay: float) -> None:
+    """The moving average takes a step towards the model; its first value is the model."""
+    if training.average is None:
+        training.average = copy.deepcopy(training.model)
+        return
+    with torch.no_grad():
+        for slow, new in zip(training.average.state_dict().values(), training.model.state_dict().values(), strict=True):
+            slow.lerp_(new, 1.0 - decay) if slow.is_floating_point() else slow.copy_(new)
+
+
+@torch.no_grad()
+def features(training: Training) -> Iterator[tuple[Tensor, Targets]]:
+    """What the backbone says of this process's share of the training set, for methods that begin a stage with it."""
+    training.model.eval()
+    backbone = training.model.get_submodule("backbone")
+    mine = share(torch.arange(len(training.items)), training.fabric.global_rank, processes.count())
+    for rows in mine.split(4 * training.settings.batch_size):
+        yield (
+            backbone(training.place(training.items.inputs.batch(rows))),
+            training.items.labels.targets(rows).to(training.fabric.device),
+        )
+
+
+__all__ = ["Progress", "Sampler", "Stage", "Step", "Training", "fit", "stage_of"]

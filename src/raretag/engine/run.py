@@ -8,13 +8,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from lightning_fabric import Fabric
 from safetensors.torch import save_file
 from torch import Tensor
 
 from raretag.core.errors import UserError
 from raretag.engine import state
-from raretag.engine.build import Prepared, input_shape, prepare
+from raretag.engine.best import Best
+from raretag.engine.build import Prepared, build_fabric, input_shape, prepare
 from raretag.engine.config import Config
 from raretag.engine.evaluate import logits_of
 from raretag.engine.fit import Step, fit
@@ -22,6 +22,7 @@ from raretag.engine.log import Log
 from raretag.engine.record import card_of, record_of, write_json, write_text
 from raretag.labels.collection import Items
 from raretag.metrics.evaluation import evaluate
+from raretag.metrics.thresholds import best_f1_thresholds
 
 Watch = Callable[[Step, dict[str, Any] | None], None]  # each step, and the epoch's row when it ends
 
@@ -38,9 +39,7 @@ def run(
     """Train, evaluate, write everything into `folder`, and return the record."""
     if folder.exists() and not (resume or overwrite):
         raise UserError(f"the run folder '{folder}' exists; continue it with --resume or replace it with --overwrite")
-    fabric = Fabric(
-        accelerator=config.train.accelerator, devices=config.train.devices, precision=config.train.precision
-    )
+    fabric = build_fabric(config.train)
     fabric.launch()
     prepared = prepare(config, fabric)
     if fabric.is_global_zero:
@@ -50,15 +49,18 @@ def run(
     fabric.barrier()
 
     history: list[dict[str, Any]] = []
+    best = Best()
     if resume:
         checkpoint = state.load(folder, say)
         prepared.training.restore(checkpoint["training"])
-        history = checkpoint["history"]
-    learn(prepared, folder, history, watch)
+        history, best = checkpoint["history"], Best(checkpoint["best"])
+    learn(prepared, folder, history, best, watch)
 
     logits = {name: _logits(prepared, getattr(prepared.data, name)) for name in ("validation", "test")}
     record = record_of(prepared.config, prepared.data, prepared.training.method, prepared.groups, history)
     record["metrics"]["final"] = measure(prepared, prepared.data.test, logits["test"])
+    tuned = best_f1_thresholds(logits["validation"].double().sigmoid(), prepared.data.validation.labels.targets())
+    record["metrics"]["final"]["F1_tuned"] = measure(prepared, prepared.data.test, logits["test"], tuned)["F1"]
     if fabric.is_global_zero:
         finish_folder(folder, prepared, record, logits)
     fabric.barrier()
@@ -75,25 +77,29 @@ def start_folder(folder: Path, config: Config) -> None:
     write_text(folder / "config.yaml", config.to_yaml())
 
 
-def learn(prepared: Prepared, folder: Path, history: list[dict[str, Any]], watch: Watch) -> None:
+def learn(prepared: Prepared, folder: Path, history: list[dict[str, Any]], best: Best, watch: Watch) -> None:
     training, first = prepared.training, prepared.training.fabric.is_global_zero
+    settings = training.settings
     log = Log(folder, history) if first else None
     started = time.perf_counter()
-    for step in fit(training):
+    for step in fit(training) if not best.is_over(history, settings.patience) else ():
         row = None
         if step.ends_epoch:
             row = epoch_row(prepared, step)
             history.append(row)
+            best.consider(history, training.best, settings.patience)
             if log:
                 log.epoch(row, time.perf_counter() - started)
             started = time.perf_counter()
-        due = training.settings.save_every is not None and step.step % training.settings.save_every == 0
-        if first and (step.ends_epoch or due):
-            state.save(folder, {"training": training.state(), "history": history})
+        if first and (step.ends_epoch or (settings.save_every and step.step % settings.save_every == 0)):
+            state.save(folder, {"training": training.state(), "history": history, "best": best.weights})
         if first:
             watch(step, row)
+        if step.ends_epoch and best.is_over(history, settings.patience):
+            break
     if log:
         log.close()
+    best.give_back(training.best)
 
 
 def epoch_row(prepared: Prepared, step: Step) -> dict[str, Any]:
@@ -109,10 +115,11 @@ def epoch_row(prepared: Prepared, step: Step) -> dict[str, Any]:
     }
 
 
-def measure(prepared: Prepared, items: Items, logits: Tensor) -> dict[str, Any]:
+def measure(prepared: Prepared, items: Items, logits: Tensor, thresholds: float | Tensor = 0.5) -> dict[str, Any]:
     return evaluate(
         logits,
         items.labels.targets(),
+        thresholds=thresholds,
         groups=prepared.groups,
         training_positives=prepared.statistics.positives,
         least_frequent=prepared.config.least_frequent,
@@ -120,8 +127,7 @@ def measure(prepared: Prepared, items: Items, logits: Tensor) -> dict[str, Any]:
 
 
 def finish_folder(folder: Path, prepared: Prepared, record: dict[str, Any], logits: dict[str, Tensor]) -> None:
-    module = getattr(prepared.training.model, "_forward_module", prepared.training.model)
-    weights = {name: tensor.contiguous() for name, tensor in getattr(module, "module", module).state_dict().items()}
+    weights = {name: tensor.contiguous() for name, tensor in prepared.training.best.state_dict().items()}
     save_file(weights, folder / "model.safetensors")
     save_file(logits, folder / "logits.safetensors")
     shape = input_shape(prepared.data)
@@ -140,9 +146,11 @@ def warn_of_empty_classes(prepared: Prepared, say: Callable[[str], None]) -> Non
 def _logits(prepared: Prepared, items: Items) -> Tensor:
     training = prepared.training
     return logits_of(
-        training.model,
+        training.best,
+        training.method,
         items,
         batch_size=4 * training.settings.batch_size,
         rank=training.fabric.global_rank,
-        place=training.fabric.to_device,
+        workers=training.settings.workers,
+        place=training.place,
     )

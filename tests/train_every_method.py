@@ -1,0 +1,51 @@
+"""Trains every method on a tiny problem in float64 and writes what each ends with. Started by test_processes.py.
+
+python tests/train_every_method.py OUT            one process
+torchrun --nproc-per-node 2 tests/train_every_method.py OUT
+"""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from pathlib import Path
+
+import torch
+
+from raretag.core import catalogue
+from raretag.engine.build import build_fabric, prepare
+from raretag.engine.config import compose
+from raretag.engine.fit import fit
+
+warnings.filterwarnings("ignore")
+SETTINGS = ["data.largest=12", "data.ratio=4", "data.hide=pal", "data.keep=0.4", "model.name=mlp", "model.width=8"]
+SETTINGS += [
+    "model.dropout=0.0",
+    "train.precision=64-true",
+    "train.epochs=2",
+    "train.batch_size=9",
+    "train.average=0.8",
+]
+OPTIONS = {
+    "partial_label_masking": ["method.rate=1.0"],
+    "splc": ["method.tau=0.3"],
+    "ignore_likely": ["method.tau=0.2"],
+}
+
+
+def main(out: Path) -> None:
+    fabric = build_fabric(compose(None, SETTINGS).train)
+    fabric.launch()
+    ends = {}
+    for name in catalogue.names("methods"):
+        config = compose(None, [*SETTINGS, *OPTIONS.get(name, [])], method__name=name)
+        training = prepare(config, fabric).training
+        losses = [step.loss for step in fit(training)]
+        state = training.state()
+        ends[name] = {"losses": losses, "model": state["model"], "average": state["average"], "method": state["method"]}
+    if fabric.is_global_zero:
+        torch.save(ends, out)
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))
