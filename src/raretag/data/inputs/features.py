@@ -1,0 +1,109 @@
+"""Feature vectors, dense or sparse; a sparse batch becomes dense when it is asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from scipy import sparse
+from torch import Tensor
+
+from raretag.core.errors import UserError
+
+_ROWS = 4096  # looked at together, so that a file larger than the memory can be checked
+
+
+class Features:
+    """Rows of an array [N, D] or of a sparse matrix; with `scale`, every column is shifted and scaled."""
+
+    def __init__(self, values: Any, *, names: Sequence[str] | None = None, scale: Scale | None = None) -> None:
+        if sparse.issparse(values):
+            values = sparse.csr_array(values, dtype=np.float32)
+        elif isinstance(values, Tensor):
+            values = values.detach().cpu().numpy()
+        if values.ndim < 2 or (sparse.issparse(values) and scale is not None):
+            raise UserError(f"features have shape {values.shape}; expected [N, D], and no scale if they are sparse")
+        self.values, self.names, self.scale = values, names, scale
+
+    def __len__(self) -> int:
+        return int(self.values.shape[0])
+
+    def batch(self, rows: Tensor, epoch: int | None = None) -> Tensor:
+        found = self.values[rows.numpy()]
+        found = found.toarray() if sparse.issparse(found) else np.array(found, np.float32)
+        return torch.from_numpy(found if self.scale is None else self.scale(found))
+
+    def describe(self) -> dict[str, Any]:
+        names = None if self.names is None else list(self.names)
+        scale = None if self.scale is None else {"mean": self.scale.mean.tolist(), "std": self.scale.std.tolist()}
+        return {"kind": "features", "shape": list(self.values.shape[1:]), "names": names, "scale": scale}
+
+
+class Scale:
+    """Column by column to mean 0 and deviation 1; a column that never changes becomes 0."""
+
+    def __init__(self, mean: Any, std: Any) -> None:
+        self.mean, self.std = np.asarray(mean, np.float64), np.asarray(std, np.float64)
+
+    @classmethod
+    def of(cls, values: NDArray[Any], rows: NDArray[np.int64]) -> Scale:
+        """Of the training rows; sums of blocks, around the first row so that large numbers lose nothing."""
+        around = np.asarray(values[rows[0]], np.float64)
+        total, squares = np.zeros_like(around), np.zeros_like(around)
+        for start in range(0, len(rows), _ROWS):
+            block = np.asarray(values[rows[start : start + _ROWS]], np.float64) - around
+            total += block.sum(axis=0)
+            squares += (block**2).sum(axis=0)
+        mean = total / len(rows)
+        return cls(around + mean, np.sqrt(np.maximum(squares / len(rows) - mean**2, 0)))
+
+    def __call__(self, values: NDArray[Any]) -> NDArray[np.float32]:
+        steady = self.std <= 1e-12 * np.maximum(np.abs(self.mean), 1)
+        return np.where(steady, 0, (values - self.mean) / np.where(steady, 1, self.std)).astype(np.float32)
+
+
+def read_features(path: Path) -> Any:
+    """An array from .npy (mapped, not read), .safetensors, or a sparse matrix from scipy's .npz."""
+    if not path.is_file():
+        raise UserError(f"the file of features '{path}' does not exist")
+    try:
+        if path.suffix == ".npy":
+            found = np.load(path, mmap_mode="r", allow_pickle=False)
+        elif path.suffix == ".npz":
+            found = sparse.csr_array(sparse.load_npz(path))
+        else:
+            found = _tensor(path)
+    except UserError:
+        raise
+    except Exception as error:  # damaged files fail in many ways
+        raise UserError(f"'{path}' is not a file of features: {' '.join(str(error).split())}") from None
+    if found.ndim < 2 or found.dtype.kind not in "fiub":
+        raise UserError(f"'{path}' holds {found.dtype} of shape {found.shape}; expected numbers [N, D]")
+    return found
+
+
+def _tensor(path: Path) -> NDArray[Any]:
+    from safetensors.numpy import load_file
+
+    tensors = load_file(path)
+    if len(tensors) > 1 and "features" not in tensors:
+        raise UserError(f"'{path}' holds {', '.join(sorted(tensors))}; expected one tensor, or one named 'features'")
+    return tensors["features"] if "features" in tensors else next(iter(tensors.values()))
+
+
+def not_finite(values: Any) -> dict[int, str]:
+    """Rows with a NaN or an infinite number, which no model can take."""
+    bad: dict[int, str] = {}
+    for start in range(0, values.shape[0], _ROWS):
+        block = values[start : start + _ROWS]
+        if sparse.issparse(block):
+            wrong = np.unique(block.tocoo().coords[0][~np.isfinite(block.data)])
+        else:
+            flat = np.asarray(block).reshape(len(block), -1)
+            wrong = np.flatnonzero(~np.isfinite(flat).all(axis=1))
+        bad |= {start + int(row): "a feature is blank or infinite" for row in wrong}
+    return bad

@@ -1,0 +1,121 @@
+"""What the cells of a column say: texts, numbers, label states. A cell that fits none is named by its row."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+POSITIVE, NEGATIVE, UNKNOWN, BLANK, WRONG = 1, 0, -1, -2, -3
+_BLANKS = frozenset(("", "nan", "na", "n/a", "null", "none", "<na>"))
+_STATES = {
+    **dict.fromkeys(("1", "true", "yes"), POSITIVE),
+    **dict.fromkeys(("0", "false", "no"), NEGATIVE),
+    **dict.fromkeys(("-1", "-100", "?", "unknown"), UNKNOWN),
+    **dict.fromkeys(_BLANKS, BLANK),
+}
+
+
+class CellError(ValueError):
+    """A cell that does not fit its column."""
+
+    def __init__(self, row: int, value: object) -> None:
+        super().__init__(f"row {row}: {value!r}")
+        self.row, self.value = row, value
+
+
+def is_text(column: pa.Array) -> bool:
+    return bool(pa.types.is_string(column.type))
+
+
+def is_list(column: pa.Array) -> bool:
+    return bool(pa.types.is_list(column.type))
+
+
+def is_list_of_numbers(column: pa.Array) -> bool:
+    return is_list(column) and not pa.types.is_string(column.type.value_type)
+
+
+def texts(column: pa.Array) -> pa.Array:
+    """Every cell as a text, a blank one as ''. Whole numbers are written without a point."""
+    if is_text(column):
+        return pc.fill_null(column, "")
+    return pa.array(["" if value is None else written(value) for value in column.to_pylist()], pa.string())
+
+
+def written(value: object) -> str:
+    if isinstance(value, float) and value.is_integer():
+        return str(int(value))
+    return "" if isinstance(value, float) and math.isnan(value) else str(value)
+
+
+def numbers(column: pa.Array) -> NDArray[np.float64]:
+    """Every cell as a number, a blank one as NaN."""
+    if is_list(column):
+        raise CellError(0, column[0].as_py())
+    if not is_text(column):
+        return np.asarray(column.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False))
+    column = pc.utf8_trim_whitespace(pc.fill_null(column, ""))
+    column = pc.if_else(pc.equal(column, ""), pa.scalar(None, pa.string()), column)
+    try:
+        return np.asarray(column.cast(pa.float64()).to_numpy(zero_copy_only=False))
+    except pa.ArrowInvalid:
+        return np.array([_number(row, value) for row, value in enumerate(column.to_pylist())], np.float64)
+
+
+def _number(row: int, value: str | None) -> float:
+    if value is None or value.lower() in _BLANKS:
+        return math.nan
+    try:
+        return float(value)
+    except ValueError:
+        raise CellError(row, value) from None
+
+
+def states(column: pa.Array) -> NDArray[np.int8]:
+    """Every cell of a column that stands for one label: POSITIVE, NEGATIVE, UNKNOWN, BLANK or WRONG."""
+    if is_list(column):
+        return np.full(len(column), WRONG, np.int8)
+    coded = column.dictionary_encode()  # few different cells, many rows
+    if isinstance(coded, pa.ChunkedArray):
+        coded = coded.combine_chunks()
+    known = np.array([*(_state(value) for value in coded.dictionary.to_pylist()), BLANK], np.int8)
+    return np.asarray(known[coded.indices.fill_null(len(known) - 1).to_numpy(zero_copy_only=False)])
+
+
+def _state(value: object) -> int:
+    if isinstance(value, str):
+        value = value.strip().lower()
+        if value in _STATES:
+            return _STATES[value]
+        try:
+            value = float(value)
+        except ValueError:
+            return WRONG
+    if isinstance(value, float) and math.isnan(value):
+        return BLANK
+    return _STATES.get(written(float(value)), WRONG) if isinstance(value, (bool, int, float)) else WRONG
+
+
+def rows_of_numbers(column: pa.Array) -> NDArray[np.float32]:
+    """A column of lists of the same length as an array [N, D]; a blank cell is a row of NaN."""
+    lengths = pc.list_value_length(column).to_numpy(zero_copy_only=False)
+    known = lengths[~np.isnan(lengths)] if lengths.dtype.kind == "f" else lengths
+    width = int(known[0]) if len(known) else 0
+    if (known != width).any():
+        row = int(np.flatnonzero((lengths != width) & ~np.isnan(lengths))[0])
+        raise CellError(row, f"a list of {int(lengths[row])} numbers after lists of {width}")
+    result = np.full((len(column), width), np.nan, np.float32)
+    flat = column.flatten().cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
+    result[~np.isnan(lengths)] = flat.reshape(-1, width)
+    return result
+
+
+def shown(names: Sequence[str], most: int = 8) -> str:
+    """Some names for a sentence."""
+    rest = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(repr(name) for name in names[:most]) + rest

@@ -1,0 +1,161 @@
+"""Labels of all rows, collected batch by batch: from one column of lists, or from one column a label."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Callable, Iterable, Sequence
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+from scipy import sparse
+
+from raretag.core.errors import UserError
+from raretag.data.reading.cells import Cells
+from raretag.data.reading.columns import BLANK, NEGATIVE, POSITIVE, UNKNOWN, WRONG, CellError, states
+from raretag.labels.entries import Absent
+from raretag.labels.store import LabelStore
+
+_MOST_BLANK = 200_000_000  # labels of rows without any, which must be stored one by one
+
+
+class ListedLabels:
+    """One column lists what an item has, another one perhaps what it has not."""
+
+    def __init__(
+        self, cells: Cells, names: Sequence[str] | None, place: Callable[[int], str], with_negatives: bool
+    ) -> None:
+        self.cells, self.place, self.with_negatives = cells, place, with_negatives
+        self.given = names
+        self.numbers: dict[str, int] = {name: number for number, name in enumerate(names or ())}
+        self.rows, self.columns, self.values = array("q"), array("q"), array("b")
+        self.items, self.empty = 0, 0
+        self.unlabelled: list[int] = []  # rows of which nobody said anything
+
+    def add(self, positives: pa.Array, negatives: pa.Array | None) -> None:
+        first = self.items
+        present = self._lists(positives)
+        absent = [None] * len(present) if negatives is None else self._lists(negatives)
+        for row, (yes, no) in enumerate(zip(present, absent, strict=True), start=first):
+            if yes is None and not no:
+                self.unlabelled.append(row)
+            elif not yes:
+                self.empty += 1
+            both = set(yes or ()) & set(no or ())
+            if both:
+                raise UserError(
+                    f"{self.place(row)}: the label {min(both)!r} is positive and negative; expected one of them"
+                )
+            for labels, state in ((yes or (), POSITIVE), (no or (), NEGATIVE)):
+                for label in labels:
+                    self.rows.append(row)
+                    self.columns.append(self._number(label, row))
+                    self.values.append(state)
+        self.items += len(present)
+
+    def _lists(self, column: pa.Array) -> list[list[str] | None]:
+        try:
+            return self.cells.lists(column)
+        except CellError as error:
+            raise UserError(
+                f"{self.place(self.items + error.row)}: {_short(error.value)} is not a list of labels; "
+                "expected names everywhere or numbers everywhere"
+            ) from None
+
+    def _number(self, label: str, row: int) -> int:
+        number = self.numbers.get(label)
+        if number is None:
+            if self.given is not None:
+                from raretag.core.catalogue import nearest
+
+                raise UserError(
+                    f"{self.place(row)}: the label {label!r} is not in data.names; {nearest(label, self.given)}"
+                )
+            number = self.numbers[label] = len(self.numbers)
+        return number
+
+    def store(self, keep: NDArray[np.int64], ids: Iterable[str] | None, absent: Absent | None) -> LabelStore:
+        absent = absent or ("unknown" if self.with_negatives else "negative")
+        names = list(self.numbers) if self.given is not None else in_order(self.numbers)
+        place = np.empty(len(names), np.int64)
+        place[[self.numbers[name] for name in names]] = np.arange(len(names))
+        rows, columns = np.array(self.rows, np.int64), place[np.array(self.columns, np.int64)]
+        values = np.array(self.values, np.float32)
+        if absent == "negative" and self.unlabelled:
+            if len(self.unlabelled) * len(names) > _MOST_BLANK:
+                raise UserError(
+                    f"{len(self.unlabelled):,} rows have no labels at all; drop them, or say data.absent=unknown"
+                )
+            rows = np.concatenate([rows, np.repeat(np.array(self.unlabelled, np.int64), len(names))])
+            columns = np.concatenate([columns, np.tile(np.arange(len(names)), len(self.unlabelled))])
+            values = np.concatenate([values, np.full(len(rows) - len(values), np.nan, np.float32)])
+        if absent == "negative" and self.with_negatives:
+            stored = values != 0  # a stored negative is what an absent label is anyway
+            rows, columns, values = rows[stored], columns[stored], values[stored]
+        matrix = sparse.coo_array((values, (rows, columns)), shape=(self.items, len(names))).tocsr()
+        return LabelStore.from_sparse(matrix[keep], absent, names, ids)
+
+    def remarks(self, absent: Absent | None) -> list[str]:
+        settled = absent or ("unknown" if self.with_negatives else "negative")
+        why = (
+            ""
+            if absent
+            else ", as there is a column of negatives"
+            if self.with_negatives
+            else ", as nothing says otherwise"
+        )
+        lines = [f"a label that an item does not list is taken as {settled}{why} (data.absent)"]
+        if self.empty and settled == "negative":
+            lines.append(f"{self.empty:,} items list no label and are taken to have none of them")
+        if self.unlabelled:
+            lines.append(f"{len(self.unlabelled):,} items have null labels: all of theirs are unknown")
+        return lines
+
+
+class LabelColumns:
+    """One column a label, with 1, 0, and -1 or nothing for unknown."""
+
+    def __init__(self, names: Sequence[str], place: Callable[[int], str]) -> None:
+        self.names, self.place = tuple(names), place
+        self.blocks: list[NDArray[np.int8]] = []
+        self.items = 0
+
+    def add(self, batch: pa.RecordBatch) -> None:
+        block = np.stack([states(batch.column(name)) for name in self.names], axis=1)  # [rows, C]
+        if (block == WRONG).any():
+            row, column = np.argwhere(block == WRONG)[0]
+            value = batch.column(self.names[column])[int(row)].as_py()
+            raise UserError(
+                f"{self.place(self.items + int(row))}: {_short(value)} in the label column {self.names[column]!r}; "
+                "expected 1, 0, or -1 or nothing for unknown"
+            )
+        self.blocks.append(block)
+        self.items += len(block)
+
+    def store(self, keep: NDArray[np.int64], ids: Iterable[str] | None, absent: Absent | None) -> LabelStore:
+        found = np.concatenate(self.blocks)[keep]
+        found[found == BLANK] = NEGATIVE if absent == "negative" else UNKNOWN
+        return LabelStore.from_dense(found, self.names, ids)
+
+    def remarks(self, absent: Absent | None) -> list[str]:
+        count = {state: sum(int((block == state).sum()) for block in self.blocks) for state in (BLANK, NEGATIVE)}
+        lines = []
+        if count[BLANK]:
+            settled = absent or "unknown"
+            lines.append(f"{count[BLANK]:,} blank cells in label columns are taken as {settled} (data.absent)")
+            if count[NEGATIVE] == 0 and absent is None:
+                lines.append("no label column holds a 0: if a blank cell means no, say data.absent=negative")
+        return lines
+
+
+def in_order(names: Iterable[str]) -> list[str]:
+    """Sorted as texts, or as numbers if all of them are."""
+    names = list(names)
+    if all(name.isascii() and name.isdigit() and len(name) < 10 for name in names):
+        return sorted(names, key=lambda name: (int(name), name))
+    return sorted(names)
+
+
+def _short(value: object) -> str:
+    shown = repr(value)
+    return shown if len(shown) <= 60 else f"{shown[:57]}..."

@@ -1,0 +1,70 @@
+"""Parquet, read in batches of rows and only the columns that are wanted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet
+
+from raretag.core.errors import UserError
+from raretag.data.reading.source import HEAD
+
+
+class Parquet:
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        try:
+            with pyarrow.parquet.ParquetFile(path) as file:
+                self.schema, rows = file.schema_arrow, file.metadata.num_rows
+        except (pa.ArrowException, OSError) as error:
+            raise UserError(f"'{path}' is not a Parquet file: {' '.join(str(error).split())}") from None
+        self.columns = tuple(self.schema.names)
+        if len(set(self.columns)) < len(self.columns):
+            raise UserError(f"{path.name} has two columns of the same name; expected each name once")
+        if rows == 0:
+            raise UserError(f"the data file '{path}' has columns but no rows")
+
+    def head(self) -> dict[str, pa.Array]:
+        usable = [field.name for field in self.schema if _target(field.type) is not None]
+        first = next(self.batches(usable), None)
+        return {} if first is None else {name: first.column(name).slice(0, HEAD) for name in usable}
+
+    def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        targets = []
+        for name in columns:
+            kind = self.schema.field(name).type
+            target = _target(kind)
+            if target is None:
+                raise UserError(
+                    f"{self.path.name}: {name!r} is of type {kind}; expected texts, numbers, or lists of them"
+                )
+            targets.append(target)
+        try:
+            with pyarrow.parquet.ParquetFile(self.path) as file:
+                for batch in file.iter_batches(columns=list(columns), batch_size=HEAD):
+                    arrays = [batch.column(name).cast(kind) for name, kind in zip(columns, targets, strict=True)]
+                    if batch.num_rows:
+                        yield pa.RecordBatch.from_arrays(arrays, names=list(columns))
+        except (pa.ArrowException, OSError) as error:
+            raise UserError(f"{self.path.name} cannot be read: {' '.join(str(error).split())}") from None
+
+    def place(self, row: int) -> str:
+        return f"{self.path.name}, row {row + 1}"
+
+
+def _target(kind: pa.DataType) -> pa.DataType | None:
+    """The one of our types that holds a column, if one does."""
+    if pa.types.is_dictionary(kind):
+        return _target(kind.value_type)
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_null(kind):
+        return pa.string()
+    if pa.types.is_boolean(kind) or pa.types.is_integer(kind):
+        return pa.int64()  # exact, as ids must be
+    if pa.types.is_floating(kind) or pa.types.is_decimal(kind):
+        return pa.float64()
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
+        inner = _target(kind.value_type)
+        return None if inner is None or pa.types.is_list(inner) else pa.list_(inner)
+    return None

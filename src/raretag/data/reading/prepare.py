@@ -1,0 +1,133 @@
+"""From the contents of a file to inputs: which items can be used, and how each becomes a tensor."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from raretag.core.errors import UserError
+from raretag.data.inputs.augment import Augment
+from raretag.data.inputs.features import Features, Scale, not_finite, read_features
+from raretag.data.inputs.images import Images, verify
+from raretag.data.inputs.text import TfIdf
+from raretag.data.reading.bad_items import settle
+from raretag.data.reading.contents import Contents
+from raretag.data.reading.paths import inside
+from raretag.data.reading.roles import Roles
+from raretag.data.reading.source import Source
+from raretag.labels.collection import Inputs
+
+
+@dataclass(frozen=True)
+class Preparation:
+    """The options of `Table` that say how inputs are made."""
+
+    bad_items: str
+    folder: str | None
+    allow_outside: bool
+    size: int
+    fit: Literal["resize", "crop"]
+    augment: bool
+    workers: int
+    representation: str
+    words: int
+    ngrams: int
+    encoder: str | None
+    standardise: bool
+    seed: int
+
+
+@dataclass
+class Prepared:
+    keep: NDArray[np.int64]  # rows of the file that can be used
+    finish: Callable[
+        [NDArray[np.int64]], Inputs
+    ]  # inputs of the kept rows; may learn from the training ones among them
+    remarks: list[str] = field(default_factory=list)
+
+
+def prepare(source: Source, roles: Roles, contents: Contents, how: Preparation) -> Prepared:
+    if roles.images:
+        return _images(source, contents, how)
+    if roles.text:
+        return _texts(contents, how)
+    return _features(source, roles, contents, how)
+
+
+def _images(source: Source, contents: Contents, how: Preparation) -> Prepared:
+    folder = Path(how.folder).expanduser() if how.folder else source.path.parent
+    if not folder.is_dir():
+        raise UserError(f"the folder of images '{folder}' does not exist (data.folder)")
+    names = contents.texts()
+    paths = inside(folder, names, source.place, allow_outside=how.allow_outside)
+    bad = verify(paths)
+    remark = settle(bad, lambda row: names[row], len(paths), how.bad_items)
+    keep = _without(bad, len(paths))
+    augment = Augment(how.seed) if how.augment else None
+    images = Images([paths[row] for row in keep], size=how.size, fit=how.fit, augment=augment, workers=how.workers)
+    said = f"images: {how.size} x {how.size} pixels{', with random crops, flips and colours in training' * how.augment}"
+    return Prepared(keep, lambda train: images, [said, *filter(None, [remark])])
+
+
+def _texts(contents: Contents, how: Preparation) -> Prepared:
+    texts = contents.texts()
+    keep = np.arange(len(texts))
+    blank = sum(not text.strip() for text in texts)
+    remarks = [f"{blank} texts are blank"] if blank else []
+    if how.representation == "encoder":
+        from raretag.data.inputs.encoder import SentenceEncoder, cache_folder
+
+        if how.encoder is None:
+            raise UserError(
+                "data.representation=encoder needs data.encoder=FOLDER, with model.safetensors and tokenizer.json"
+            )
+        encoder = SentenceEncoder(Path(how.encoder).expanduser())
+        vectors = encoder.inputs(texts, cache_folder())
+        return Prepared(
+            keep, lambda train: vectors, [*remarks, f"texts: vectors of the encoder '{encoder.folder.name}'"]
+        )
+
+    def learned(train: NDArray[np.int64]) -> Inputs:
+        weights = TfIdf(words=how.words, ngrams=how.ngrams).fit(texts[row] for row in train.tolist())
+        return weights.inputs(texts)
+
+    said = f"texts: TF-IDF weights of up to {how.words:,} words of the training texts"
+    return Prepared(keep, learned, [*remarks, said])
+
+
+def _features(source: Source, roles: Roles, contents: Contents, how: Preparation) -> Prepared:
+    if roles.feature_file is not None:
+        path = Path(roles.feature_file).expanduser()
+        values: Any = read_features(path if path.exists() else source.path.parent / path)
+        if values.shape[0] != contents.items:
+            raise UserError(
+                f"'{path.name}' has {values.shape[0]} rows and {source.path.name} has {contents.items}; "
+                "expected one row of features for each, in the same order"
+            )
+    else:
+        values = np.concatenate(contents.blocks)
+    bad = not_finite(values)
+    remark = settle(bad, source.place, contents.items, how.bad_items)
+    keep = _without(bad, contents.items)
+    kept = values[keep] if bad else values  # a mapped file stays mapped
+    names = roles.features if len(roles.features) == values.shape[1] else None
+
+    def scaled(train: NDArray[np.int64]) -> Inputs:
+        scale = Scale.of(kept, train) if how.standardise and isinstance(kept, np.ndarray) else None
+        return Features(kept, names=names, scale=scale)
+
+    dense = isinstance(values, np.ndarray)
+    said = f"features: {' x '.join(map(str, values.shape[1:]))} numbers an item"
+    said += ", standardised by the training items" if how.standardise and dense else ""
+    return Prepared(keep, scaled, [said, *filter(None, [remark])])
+
+
+def _without(bad: dict[int, str], items: int) -> NDArray[np.int64]:
+    good = np.ones(items, np.bool_)
+    good[list(bad)] = False
+    return np.flatnonzero(good)

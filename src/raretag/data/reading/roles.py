@@ -1,0 +1,235 @@
+"""Which column is what: told by the user, or guessed from names and from the first rows, and then said."""
+
+from __future__ import annotations
+
+import fnmatch
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+
+from raretag.core.catalogue import nearest
+from raretag.core.errors import UserError
+from raretag.data.reading import columns as cells_of
+from raretag.data.reading.cells import Cells, guess_delimiter
+from raretag.data.reading.columns import BLANK, WRONG, CellError, is_list, is_list_of_numbers, is_text, shown, states
+from raretag.data.reading.parts import PART_OF
+
+IMAGE_ENDINGS = (".jpg", ".jpeg", ".png", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm", ".pgm")
+FEATURE_FILES = (".npy", ".npz", ".safetensors")
+LABELS = ("labels", "label", "tags", "tag", "classes", "categories", "genres", "topics", "emotions", "targets",
+          "target", "class", "category", "y")  # fmt: skip
+NEGATIVES = ("negatives", "negative_labels", "negative", "not_labels", "absent_labels")
+SPLITS = ("split", "subset", "partition", "set", "fold")
+IDS = ("id", "item_id", "image_id", "item", "uid", "uuid", "guid", "key")
+TEXTS = ("text", "sentence", "comment", "comment_text", "document", "content", "body", "abstract", "description",
+         "review", "message", "tweet", "question", "caption", "title")  # fmt: skip
+_CLASS = re.compile(r"(labels?|tags?|class|targets?|y)[_.:]", re.IGNORECASE)
+_LONG = 15  # characters; a column of texts is longer on average
+
+
+@dataclass(frozen=True)
+class Told:
+    """What the user said; None: guess, '': there is none."""
+
+    images: str | None = None
+    text: str | None = None
+    features: str | list[str] | None = None
+    labels: str | list[str] | None = None
+    negatives: str | None = None
+    split: str | None = None
+    id: str | None = None
+    delimiter: str | None = None
+
+
+@dataclass
+class Roles:
+    images: str | None = None
+    text: str | None = None
+    features: list[str] = field(default_factory=list)
+    feature_file: str | None = None
+    labels: str | None = None  # one column of lists
+    classes: list[str] = field(default_factory=list)  # or one column a class
+    negatives: str | None = None
+    split: str | None = None
+    id: str | None = None
+    cells: Cells = field(default_factory=lambda: Cells(";"))
+    labels_said: str = ""  # for the remark about labels, which waits for their number
+    remarks: list[str] = field(default_factory=list)
+
+    def columns(self) -> list[str]:
+        single = (self.images, self.text, self.labels, self.negatives, self.split, self.id)
+        return list(dict.fromkeys([name for name in single if name] + self.features + self.classes))
+
+
+def find_roles(file: Path, names: Sequence[str], head: Mapping[str, pa.Array], told: Told) -> Roles:
+    return _Finder(file, names, head, told).run()
+
+
+class _Finder:
+    def __init__(self, file: Path, names: Sequence[str], head: Mapping[str, pa.Array], told: Told) -> None:
+        self.file, self.names, self.head, self.told = file, names, head, told
+        self.roles = Roles()
+
+    def run(self) -> Roles:
+        """Told roles first, so that no guess takes their columns; then the surest guesses."""
+        roles, told = self.roles, self.told
+        for role in ("images", "text", "negatives", "split", "id"):
+            setattr(roles, role, self._column(role, getattr(told, role)))
+        if isinstance(told.features, str) and told.features.lower().endswith(FEATURE_FILES):
+            roles.feature_file = told.features
+        elif told.features:
+            roles.features = self._matching("features", told.features)
+        if told.labels:
+            self._take_labels(told.labels)
+        roles.split = roles.split or self._guess("split", SPLITS, self._is_split)
+        roles.negatives = roles.negatives or self._guess("negatives", NEGATIVES, lambda name: True)
+        roles.id = roles.id or self._guess("id", IDS, lambda name: not is_list(self.head[name]))
+        inputs = bool(roles.images or roles.text or roles.features or roles.feature_file)
+        if not inputs:
+            self._guess_images()
+        if not (roles.labels or roles.classes):
+            self._guess_labels()
+        if not (inputs or roles.images):
+            self._guess_text()
+        if not (inputs or roles.images or roles.text):
+            self._guess_features()
+        self._say_labels()
+        unused = [name for name in self.names if name not in roles.columns()]
+        if unused:
+            roles.remarks.append(f"not used: {shown(unused)}")
+        return roles
+
+    def _say(self, line: str) -> None:
+        self.roles.remarks.append(line)
+
+    def _free(self, name: str) -> bool:
+        return name in self.head and name not in self.roles.columns()
+
+    def _column(self, role: str, name: str | None) -> str | None:
+        if not name:
+            return None
+        if name not in self.names:
+            raise UserError(f"{self.file.name} has no column '{name}' (data.{role}); {nearest(name, self.names)}")
+        if name not in self.head:
+            raise UserError(
+                f"{self.file.name}: '{name}' (data.{role}) holds nested or mixed values; "
+                "expected texts, numbers, or lists of one of them"
+            )
+        return name
+
+    def _matching(self, role: str, patterns: str | list[str]) -> list[str]:
+        found: list[str] = []
+        for pattern in [patterns] if isinstance(patterns, str) else patterns:
+            if not isinstance(pattern, str):
+                raise UserError(f"data.{role} holds {pattern!r}; expected names of columns")
+            matches = [pattern] if pattern in self.names else fnmatch.filter(self.names, pattern)
+            for name in matches or [pattern]:
+                self._column(role, name)
+                found.append(name)
+        return list(dict.fromkeys(found))
+
+    def _guess(self, role: str, likely: Sequence[str], fits: object) -> str | None:
+        if getattr(self.told, role) is not None:
+            return None
+        for wanted in likely:
+            for name in self.names:
+                if name.lower() == wanted and self._free(name) and fits(name):  # type: ignore[operator]
+                    self._say(f"{role}: column '{name}'")
+                    return name
+        return None
+
+    def _is_split(self, name: str) -> bool:
+        """A column called 'split' is one, whatever it holds; others must also look like one."""
+        column = self.head[name]
+        return name.lower() == "split" or (
+            is_text(column) and all(word.strip().lower() in PART_OF for word in set(cells_of.texts(column).to_pylist()))
+        )
+
+    def _guess_images(self) -> None:
+        if self.told.images is not None:
+            return
+        for name in self.names:
+            if self._free(name) and is_text(self.head[name]):
+                cells = [cell for cell in self.head[name].to_pylist() if cell]
+                if cells and all(cell.strip().lower().endswith(IMAGE_ENDINGS) for cell in cells):
+                    self.roles.images = name
+                    self._say(f"images: column '{name}'")
+                    return
+
+    def _guess_text(self) -> None:
+        if self.told.text is not None:
+            return
+        found = self._guess("text", TEXTS, lambda name: is_text(self.head[name]))
+        if found is None:
+            lengths = {
+                name: float(np.mean([len(cell or "") for cell in self.head[name].to_pylist()]))
+                for name in self.names
+                if self._free(name) and is_text(self.head[name]) and not self._is_numeric(name)
+            }
+            long = max(lengths, key=lambda name: lengths[name], default=None)
+            if long is not None and lengths[long] >= _LONG:
+                found = long
+                self._say(f"text: column '{long}', the longest texts")
+        self.roles.text = found
+
+    def _guess_features(self) -> None:
+        if self.told.features is not None:
+            return
+        lists = [name for name in self.names if self._free(name) and is_list_of_numbers(self.head[name])]
+        self.roles.features = lists[:1] or [name for name in self.names if self._free(name) and self._is_numeric(name)]
+        if not self.roles.features:
+            raise UserError(
+                f"{self.file.name}: no inputs found among the columns {shown(self.names)}; name a column of image "
+                "paths (data.images), of texts (data.text), or numeric columns or a file (data.features)"
+            )
+        self._say(f"features: {len(self.roles.features)} numeric columns, {shown(self.roles.features, 4)}")
+
+    def _is_numeric(self, name: str) -> bool:
+        try:
+            return not np.isnan(cells_of.numbers(self.head[name])).all()
+        except CellError:
+            return False
+
+    def _is_class(self, name: str) -> bool:
+        found = states(self.head[name])
+        return bool((found != WRONG).all() and (found > BLANK).any())
+
+    def _guess_labels(self) -> None:
+        likely = [name for wanted in LABELS for name in self.names if name.lower() == wanted and self._free(name)]
+        lists = [
+            n for n in self.names if self._free(n) and is_list(self.head[n]) and not is_list_of_numbers(self.head[n])
+        ]
+        classes = [name for name in self.names if self._free(name) and self._is_class(name)]
+        marked = [name for name in classes if _CLASS.match(name)]
+        if likely or len(lists) == 1:
+            self._take_labels((likely or lists)[0])
+        elif classes:
+            self.roles.classes = marked or classes
+        else:
+            raise UserError(
+                f"{self.file.name}: no label column found among {shown(self.names)}; name it with data.labels=COLUMN, "
+                "or the columns of 0 and 1 with data.labels=[A,B]; without a header line give data.columns=[...]"
+            )
+
+    def _take_labels(self, labels: str | list[str]) -> None:
+        found = self._matching("labels", labels)
+        if isinstance(labels, str) and found == [labels] and not self._is_class(labels):
+            self.roles.labels = labels
+        else:
+            self.roles.classes = found
+
+    def _say_labels(self) -> None:
+        roles, delimiter = self.roles, self.told.delimiter
+        if roles.labels is None:
+            roles.labels_said = f"labels: one column a label, {shown(roles.classes, 4)}"
+            return
+        column = self.head[roles.labels]
+        if delimiter is None and is_text(column):
+            delimiter = guess_delimiter([cell or "" for cell in column.to_pylist()])
+        roles.cells = Cells(";" if delimiter is None else delimiter)
+        how = roles.cells.said() if is_text(column) else "a list" if is_list(column) else "one number"
+        roles.labels_said = f"labels: column '{roles.labels}', {how}"
