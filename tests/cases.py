@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import cases_missing  # noqa: F401  (the rows add themselves)
 import cases_rare  # noqa: F401
+import cases_structured  # noqa: F401
 import cases_with_state  # noqa: F401
 from table import CASES
 
