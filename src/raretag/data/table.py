@@ -46,7 +46,6 @@ class Table:
         size: int = 128,
         fit: Literal["resize", "crop"] = "resize",
         augment: bool = True,
-        workers: int = 1,
         representation: Literal["tfidf", "encoder"] = "tfidf",
         words: int = 20_000,
         ngrams: int = 1,
@@ -69,7 +68,7 @@ class Table:
         self.columns, self.separator, self.quotes = columns, separator, quotes
         self.told = Told(images, text, features, labels, negatives, split, id, delimiter)
         self.preparation = Preparation(
-            bad_items, folder, allow_outside, size, fit, augment, workers,
+            bad_items, folder, allow_outside, size, fit, augment,
             representation, words, ngrams, encoder, standardise, seed,
         )  # fmt: skip
 

@@ -32,35 +32,26 @@ class Images:
         size: int = 128,
         fit: Fit = "resize",
         augment: Augment | None = None,
-        workers: int = 1,
     ) -> None:
         if size < 1:
             raise UserError(f"size is {size}; expected the side of the images in pixels, such as 128")
         self.paths, self.size, self.fit, self.augment = paths, size, fit, augment
-        self.workers = workers  # threads; Pillow lets others run while it decodes
 
     def __len__(self) -> int:
         return len(self.paths)
 
     def batch(self, rows: Tensor, epoch: int | None = None) -> Tensor:
-        training = epoch is not None and self.augment is not None
-        side = round(self.size * MARGIN) if training else self.size
-        raw = torch.from_numpy(np.stack(self._read([self.paths[row] for row in rows.tolist()], side)))  # [B, L, L, 3]
-        images = raw.permute(0, 3, 1, 2).float() / 255
-        if training:
-            assert self.augment is not None
-            assert epoch is not None
-            images = self.augment(images, rows, epoch, self.size)
-        return normalised(images)
+        if epoch is None or self.augment is None:
+            return normalised(self._read(rows, self.size))
+        return normalised(self.augment(self._read(rows, round(self.size * MARGIN)), rows, epoch, self.size))
 
-    def _read(self, paths: list[str], side: int) -> list[NDArray[np.uint8]]:
-        def read(path: str) -> NDArray[np.uint8]:
-            return square(path, side, self.fit)
+    def _read(self, rows: Tensor, side: int) -> Tensor:
+        raw = np.stack([self.pixels(row, side) for row in rows.tolist()])
+        return torch.from_numpy(raw).permute(0, 3, 1, 2).float() / 255  # [B, 3, L, L]
 
-        if self.workers < 2:
-            return [read(path) for path in paths]
-        with ThreadPoolExecutor(self.workers) as pool:
-            return list(pool.map(read, paths))
+    def pixels(self, row: int, side: int) -> NDArray[np.uint8]:
+        """One image as [side, side, 3]."""
+        return square(self.paths[row], side, self.fit)
 
     def describe(self) -> dict[str, Any]:
         return {"kind": "images", "size": self.size, "fit": self.fit, "mean": list(MEAN), "std": list(STD)}
@@ -79,11 +70,13 @@ def square(path: str, side: int, fit: Fit = "resize") -> NDArray[np.uint8]:
             upright = in_colour(ImageOps.exif_transpose(image))
     except _TROUBLE as error:
         raise UserError(f"the image '{path}' cannot be read: {_reason(error)}") from None
+    return squared(upright, side, fit)
+
+
+def squared(image: Image.Image, side: int, fit: Fit) -> NDArray[np.uint8]:
     if fit == "crop":
-        upright = ImageOps.fit(upright, (side, side), Image.Resampling.BILINEAR)
-    else:
-        upright = upright.resize((side, side), Image.Resampling.BILINEAR)
-    return np.asarray(upright)
+        return np.asarray(ImageOps.fit(image, (side, side), Image.Resampling.BILINEAR))
+    return np.asarray(image.resize((side, side), Image.Resampling.BILINEAR))
 
 
 def opened(path: str) -> Image.Image:
@@ -107,7 +100,10 @@ def in_colour(image: Image.Image) -> Image.Image:
 
 
 def verify(paths: Sequence[str], workers: int | None = None) -> dict[int, str]:
-    """Decode every image once, before hours of training; row -> what is wrong with it."""
+    """Decode every image once, before hours of training; row -> what is wrong with it.
+
+    Threads will do: Pillow lets others run while it decodes.
+    """
     with ThreadPoolExecutor(workers or os.cpu_count() or 1) as pool:
         found = list(pool.map(_trouble, paths, chunksize=64))
     return {row: trouble for row, trouble in enumerate(found) if trouble is not None}

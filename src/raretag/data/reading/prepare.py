@@ -33,7 +33,6 @@ class Preparation:
     size: int
     fit: Literal["resize", "crop"]
     augment: bool
-    workers: int
     representation: str
     words: int
     ngrams: int
@@ -69,7 +68,7 @@ def _images(source: Source, contents: Contents, how: Preparation) -> Prepared:
     remark = settle(bad, lambda row: names[row], len(paths), how.bad_items)
     keep = _without(bad, len(paths))
     augment = Augment(how.seed) if how.augment else None
-    images = Images([paths[row] for row in keep], size=how.size, fit=how.fit, augment=augment, workers=how.workers)
+    images = Images([paths[row] for row in keep], size=how.size, fit=how.fit, augment=augment)
     said = f"images: {how.size} x {how.size} pixels{', with random crops, flips and colours in training' * how.augment}"
     return Prepared(keep, lambda train: images, [said, *filter(None, [remark])])
 
