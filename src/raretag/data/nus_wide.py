@@ -65,7 +65,7 @@ class NusWide(NamedSet):
             raise wrong(path, f"names {len(concepts)} concepts; expected {LABELS}")
         return concepts
 
-    def inputs(self, store: LabelStore) -> Inputs:
+    def inputs(self, store: LabelStore, part: str) -> Inputs:
         folder = self.place.file("nus-wide") / "images"
         paths = [inside(folder, str(image), self.place.file(FILES[0])) for image in store.ids]
         return self.place.images(paths, self.size, self.seed)

@@ -51,7 +51,7 @@ class CocoImages(NamedSet):
             raise UserError(f"{self.place.source}: the file for this choice of options is absent; expected {names}")
         return store
 
-    def inputs(self, store: LabelStore) -> Inputs:
+    def inputs(self, store: LabelStore, part: str) -> Inputs:
         root = self.place.file("coco")
         paths = []
         for image in map(str, store.ids):

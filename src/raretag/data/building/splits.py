@@ -45,6 +45,9 @@ class Splits:
         remark = f"validation: {len(held):,} training items, drawn so that rare labels are in both; the set has none"
         return cls(train.take(kept), test, train.take(held), notes={"validation": share}, remarks=(remark,))
 
+    def stores(self) -> dict[str, LabelStore]:
+        return {"train": self.train, "validation": self.validation, "test": self.test}
+
     def with_hidden(self, missing: float, seed: int) -> Splits:
         """This share of the training positives unknown, and with it all negatives; every item keeps a positive."""
         if not missing:
@@ -67,20 +70,17 @@ class NamedSet(ABC):
     def splits(self) -> Splits: ...
 
     @abstractmethod
-    def inputs(self, store: LabelStore) -> Inputs:
-        """What a model sees of the items of a split."""
+    def inputs(self, store: LabelStore, part: str) -> Inputs:
+        """What a model sees of the items of a part: "train" (which comes first), "validation" or "test"."""
 
     def labels(self) -> dict[str, LabelStore]:
         """The labels of each split; works where the images are absent."""
-        splits = self.splits()
-        return {"train": splits.train, "validation": splits.validation, "test": splits.test}
+        return self.splits().stores()
 
     def load(self) -> DataSet:
         found = self.splits()
-        train, validation, test = (
-            Items(self.inputs(store), store) for store in (found.train, found.validation, found.test)
-        )
-        return DataSet(self.name, train, validation, test, found.truth, found.notes, found.remarks)
+        items = {part: Items(self.inputs(store, part), store) for part, store in found.stores().items()}
+        return DataSet(self.name, **items, truth=found.truth, notes=found.notes, remarks=found.remarks)
 
 
 def remaining(label: Ints, used: Ints, each: int, seed: int) -> tuple[Ints, list[int]]:

@@ -74,7 +74,7 @@ class VocDevkit(NamedSet):
         ids = self.ids(f"{OWN_TEST}|{VOC2007_TEST}")
         return ids, (f"test: {len(ids):,} images of VOC2012; the paper's test part is that of VOC2007",)
 
-    def inputs(self, store: LabelStore) -> Inputs:
+    def inputs(self, store: LabelStore, part: str) -> Inputs:
         if self.features != "none":
             from raretag.data.inputs.features import Features
 

@@ -1,0 +1,75 @@
+"""Sparse rows with many labels: `3,17,40 0:1.5 7:0.25`, as LIBSVM and the extreme-classification repository publish
+them.
+
+A first line of three numbers (items, features, labels) is the header of the latter. A row may have no label, then it
+starts with a blank or with its first feature. Features keep their numbers: a file that counts from 1 leaves column 0
+empty.
+"""
+
+from __future__ import annotations
+
+from array import array
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from raretag.data.reading.arff_header import number_of
+from raretag.data.reading.bounded import lines, shown, whole, wrong
+
+MOST_LABELS, MOST_FEATURES = 10_000_000, 2**31 - 1
+
+
+@dataclass(frozen=True)
+class Rows:
+    features: sparse.csr_array[Any]  # [N, D] float32
+    positives: list[list[int]]
+    labels: int  # C: of the header, or one more than the largest that occurs
+
+
+def rows(path: Path) -> Rows:
+    sizes: list[int] | None = None
+    data, indices, ends = array("f"), array("i"), array("q", [0])
+    positives: list[list[int]] = []
+    for number, line in lines(path):
+        line = line.partition("#")[0].rstrip()
+        words = line.split()
+        if number == 1 and len(words) == 3 and not any(sign in line for sign in ":,"):
+            sizes = [whole(path, word, number, "a size", MOST_FEATURES, first=1) for word in words]
+            continue
+        if not line and sizes is None:
+            continue  # a blank line; after a header it is an item without labels and features
+        labels = [] if not words or ":" in words[0] or line[0].isspace() else words.pop(0).split(",")
+        most = min(sizes[2] if sizes else MOST_LABELS, MOST_LABELS)
+        positives.append([whole(path, word, number, "a label", most) for word in labels])
+        seen = set()
+        for word in words:
+            place, colon, value = word.partition(":")
+            if not colon:
+                raise wrong(path, f"{shown(word)} is not understood; expected feature:value", number)
+            if place == "qid":
+                continue
+            column = whole(path, place, number, "a feature", sizes[1] if sizes else MOST_FEATURES)
+            amount = number_of(value)
+            if amount is None or abs(amount) > 3e38:
+                raise wrong(path, f"feature {column} is {shown(value)}; expected a number", number)
+            if column in seen:
+                raise wrong(path, f"feature {column} is there twice; expected each once", number)
+            seen.add(column)
+            indices.append(column)
+            data.append(amount)
+        ends.append(len(indices))
+    if not positives:
+        raise wrong(path, "has no rows; is it complete?")
+    if sizes and len(positives) != sizes[0]:
+        raise wrong(path, f"has {len(positives):,} rows; its first line promises {sizes[0]:,}: is it complete?")
+    highest = max((max(labels, default=-1) for labels in positives), default=-1)
+    columns = np.array(indices, np.int32)
+    width = sizes[1] if sizes else int(columns.max(initial=-1)) + 1
+    matrix = sparse.csr_array(
+        (np.array(data, np.float32), columns, np.array(ends, np.int64)), shape=(len(positives), max(width, 1))
+    )
+    matrix.sort_indices()
+    return Rows(matrix, positives, sizes[2] if sizes else highest + 1)
