@@ -23,8 +23,8 @@ For logits z [B, C] and labels y that are positive, negative or unknown, every m
     L = reduce( k w ( t score+(s+) + (1 - t) score-(s-) ) )
 
 An empty slot does nothing. `combined` takes each slot from another method, and `partial_label_masking` and
-`reflective_correction` stand on any `base`. Options are set with `--set method.OPTION=VALUE`, or as keyword arguments of
-`raretag.build_method`. `reduce`: `entries` is the mean over B x C, `rows` sums over labels and takes the mean over
+`reflective_correction` stand on any `base`. Options are set with `--set method.OPTION=VALUE`, or as keyword arguments
+of `raretag.build_method`. `reduce`: `entries` is the mean over B x C, `rows` sums over labels and takes the mean over
 items, `sum` is the plain sum, `kept` the mean over the terms that count.
 """
 

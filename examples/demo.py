@@ -18,7 +18,7 @@ SETTINGS = ["data.hide=ppl", "data.keep=0.6"]
 def main() -> None:
     records = {}
     with tempfile.TemporaryDirectory() as folder:
-        for method in ("assume_negative", "focal"):
+        for method in ("assume_negative", "ignore_likely"):
             config = compose(None, SETTINGS, method__name=method)
             records[method] = watched(config, Path(folder) / method, resume=False, overwrite=False, train=run)
     results(Console(), records)
