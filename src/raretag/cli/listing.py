@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
+from pathlib import Path
 
 from rich.console import Console
 from rich.table import Table
@@ -13,23 +15,38 @@ ROOMS = {"methods": "methods", "data": "data", "models": "models", "samplers": "
 
 
 def show(room: str, *, plain: bool) -> None:
-    if plain:
-        print("\n".join(catalogue.names(ROOMS[room])))
-        return
-    table = Table(box=None, pad_edge=False, header_style="bold")
     entries = catalogue.entries(ROOMS[room])
+    if plain:
+        print("\n".join(entry.name for entry in entries))
+        return
+    columns = {"methods": of_method, "data": of_data}.get(room, lambda entry: {})
+    table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("name", no_wrap=True, style="cyan", min_width=max(len(entry.name) for entry in entries))
-    table.add_column("what it is", no_wrap=True)
-    if room == "methods":
-        table.add_column("from", no_wrap=True, min_width=24)
-        table.add_column("fills", no_wrap=True, min_width=20)
+    table.add_column("what it is", no_wrap=room != "data")
+    for name in columns(entries[0]):
+        table.add_column(name, no_wrap=room != "data", min_width=20)
     for entry in entries:
-        more = (cited(entry.source), " ".join(entry.slots)) if room == "methods" else ()
-        table.add_row(entry.name, entry.summary, *more)
+        table.add_row(entry.name, entry.summary, *columns(entry).values())
     console = Console()
     if not console.is_terminal:  # into a file or a pipe: wide enough for one line each
         console.width = 200
     console.print(table)
+    if room == "data":
+        root = os.environ.get("RARETAG_DATA")
+        console.print(
+            f"\nfolder of named data sets: {root or 'not set; set RARETAG_DATA or data.root'}", highlight=False
+        )
+
+
+def of_method(entry: catalogue.Entry) -> dict[str, str]:
+    return {"from": cited(entry.source), "fills": " ".join(entry.slots)}
+
+
+def of_data(entry: catalogue.Entry) -> dict[str, str]:
+    root = os.environ.get("RARETAG_DATA")
+    missing = entry.missing(None if root is None else Path(root))
+    state = "" if not entry.files else f"missing {missing[0].split('|')[0]}" if missing else "present"
+    return {"where to get it, and its files": entry.source if entry.files else "", "here": state}
 
 
 def cited(source: str) -> str:

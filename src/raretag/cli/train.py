@@ -12,7 +12,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from raretag.cli.table import results
 from raretag.core import catalogue
 from raretag.core.errors import UserError
-from raretag.engine.config import Config, compose, read
+from raretag.engine.config import READERS, Config, compose, read
 
 
 def train_run(
@@ -33,15 +33,15 @@ def train_run(
         raise UserError(
             f"'{run}' was given, but a run folder is an argument of --resume only; name a new one with --out"
         )
-    told = compose(file, changes, data__name=data, method__name=method, seed=seed)
-    folder = run or out or Path("runs") / f"{told.data.name}-{told.method.name}-{told.seed}"
+    told = compose(file, changes, data, method__name=method, seed=seed)
+    folder = run or out or Path("runs") / f"{called(told)}-{told.method.name}-{told.seed}"
     if resume:
         given = any(value is not None for value in (data, method, file, seed)) or bool(changes)
         told = stored(folder, told if given else None)
     check_names(told)
     if folder.exists() and not (resume or overwrite):  # before torch is loaded, and again by the engine
         raise UserError(f"the run folder '{folder}' exists; continue it with --resume or replace it with --overwrite")
-    Console(stderr=True).print(f"training {told.method.name} on {told.data.name} into {folder}", highlight=False)
+    Console(stderr=True).print(f"training {told.method.name} on {called(told)} into {folder}", highlight=False)
 
     from raretag.engine.run import run as train  # torch is loaded here
 
@@ -50,6 +50,12 @@ def train_run(
         return
     record = watched(told, folder, resume=resume, overwrite=overwrite, train=train)
     results(Console(), {f"{told.method.name}": record})
+
+
+def called(config: Config) -> str:
+    """The data in one word."""
+    file = config.data.options.get("file")
+    return Path(str(file)).stem if file else config.data.name
 
 
 def stored(folder: Path, told: Config | None) -> Config:
@@ -71,9 +77,13 @@ def stored(folder: Path, told: Config | None) -> Config:
 
 def check_names(config: Config) -> None:
     """Misspelt names are found before torch is loaded."""
+    file = Path(str(config.data.options.get("file", "")) or config.data.name)
     if config.data.name not in catalogue.names("data") and any(mark in config.data.name for mark in "./\\"):
-        state = "is not a kind of file that raretag reads" if Path(config.data.name).exists() else "does not exist"
-        raise UserError(f"the data file '{config.data.name}' {state}; data sets by name: `raretag list data`")
+        state = f"is not one of {', '.join(READERS)}" if file.exists() else "does not exist"
+        raise UserError(f"the data file '{file}' {state}; data sets by name: `raretag list data`")
+    roots = [Path(), *(Path(root) for root in (config.data.root, os.environ.get("RARETAG_DATA")) if root)]
+    if "file" in config.data.options and not any((root / file).exists() for root in roots):
+        raise UserError(f"the data file '{file}' does not exist")
     for room, name in (("data", config.data.name), ("methods", config.method.name), ("models", config.model.name)):
         if name != "auto" and name not in catalogue.names(room):
             raise UserError(f"there is no '{name}' in {room}; {catalogue.nearest(name, catalogue.names(room))}")

@@ -101,6 +101,13 @@ class Entry:
     summary: str  # first line of the docstring
     source: str  # second paragraph: the citation
     slots: tuple[str, ...]  # the slots of the one equation that the module fills
+    files: tuple[str, ...]  # what a data set needs below the folder of data sets; alternatives are separated by |
+
+    def missing(self, root: Path | None) -> list[str]:
+        """The files that are not there."""
+        if root is None:
+            return list(self.files)
+        return [file for file in self.files if not any((root / one).exists() for one in file.split("|"))]
 
 
 def entries(room: str) -> list[Entry]:
@@ -116,4 +123,12 @@ def _entry(name: str, text: str) -> Entry:
     filled = {keyword.arg for call in made for keyword in call.keywords if keyword.arg}
     order = ("complete", "shape", "keep", "weigh", "score", "reduce")
     source = " ".join(paragraphs[1].split()) if len(paragraphs) > 1 else ""
-    return Entry(name, paragraphs[0].strip(), source, tuple(slot for slot in order if slot in filled))
+    return Entry(name, paragraphs[0].strip(), source, tuple(slot for slot in order if slot in filled), _files(tree))
+
+
+def _files(tree: ast.Module) -> tuple[str, ...]:
+    """The literal `FILES = (...)` of a module."""
+    for node in tree.body:
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "FILES":
+            return tuple(ast.literal_eval(node.value))
+    return ()

@@ -109,9 +109,28 @@ class Config(Section):
         return yaml.safe_dump(self.model_dump(mode="json"), sort_keys=False)
 
 
-def compose(file: Path | None, changes: list[str], **direct: Any) -> Config:
+READERS = {
+    ".csv": "table",
+    ".tsv": "table",
+    ".parquet": "table",
+    ".jsonl": "table",
+    ".arff": "arff",
+    ".svm": "svmlight",
+}
+
+
+def data_of(word: str) -> dict[str, Any]:
+    """What `--data WORD` means: a data set by name, or a file and the source that reads it."""
+    reader = READERS.get(Path(word).suffix.lower())
+    return {"name": word} if reader is None else {"name": reader, "file": word}
+
+
+def compose(file: Path | None, changes: list[str], data: str | None = None, **direct: Any) -> Config:
     """A configuration from a file, then the direct flags, then `a.b=c` changes; later ones win."""
     tree: dict[str, Any] = read(file) if file else {}
+    if data is not None:
+        for key, value in data_of(data).items():
+            put(tree, f"data.{key}", value)
     for key, value in direct.items():
         if value is not None:
             put(tree, key.replace("__", "."), value)

@@ -43,6 +43,8 @@ def run(
     fabric.launch()
     prepared = prepare(config, fabric)
     if fabric.is_global_zero:
+        for remark in prepared.data.remarks:
+            say(remark)
         warn_of_empty_classes(prepared, say)
     if fabric.is_global_zero and not resume:
         start_folder(folder, prepared.config)
