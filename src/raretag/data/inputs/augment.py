@@ -58,14 +58,19 @@ class Augment:
         return F.grid_sample(images, grid, mode="bilinear", padding_mode="border", align_corners=False)
 
     def distort(self, images: Tensor, draws: Tensor) -> Tensor:
-        """Brightness, then contrast around the mean grey, then saturation around each pixel's grey."""
-        factor = (1 + self.colour * (2 * draws - 1))[:, :, None, None, None]  # [B, 3, 1, 1, 1]
-        weights = torch.tensor(_GREY)[:, None, None]
-        images = (images * factor[:, 0]).clamp(0, 1)
-        middle = (images * weights).sum(1, keepdim=True).mean((2, 3), keepdim=True)
-        images = (middle + (images - middle) * factor[:, 1]).clamp(0, 1)
-        grey = (images * weights).sum(1, keepdim=True)
-        return (grey + (images - grey) * factor[:, 2]).clamp(0, 1)
+        """Brightness b, contrast c around the mean grey, saturation s around each pixel's grey.
+
+        All three are linear, so they are one matrix for the pixels x of an image:
+        c b (s x + (1 - s) g(x)) + (1 - c) b mean g, with g(x) the grey of a pixel.
+        """
+        brightness, contrast, saturation = (1 + self.colour * (2 * draws - 1)).T[:, :, None, None]  # [B, 1, 1] each
+        weights = torch.tensor(_GREY)
+        to_grey = weights.expand(3, 3)  # every row gives the grey
+        matrix = contrast * brightness * (saturation * torch.eye(3) + (1 - saturation) * to_grey)  # [B, 3, 3]
+        # float64, so that the order of adding, which the size of the batch may change, is rounded away
+        mean_grey = (images.mean((2, 3), dtype=torch.float64) * weights).sum(1).float()[:, None, None]
+        flat = torch.baddbmm((1 - contrast) * brightness * mean_grey, matrix, images.flatten(2))
+        return flat.clamp_(0, 1).view_as(images)
 
     def blot(self, images: Tensor, draws: Tensor) -> Tensor:
         """A square of the mean colour somewhere in each image, partly outside perhaps."""

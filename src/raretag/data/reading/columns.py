@@ -109,10 +109,16 @@ def rows_of_numbers(column: pa.Array) -> NDArray[np.float32]:
     if (known != width).any():
         row = int(np.flatnonzero((lengths != width) & ~np.isnan(lengths))[0])
         raise CellError(row, f"a list of {int(lengths[row])} numbers after lists of {width}")
-    result = np.full((len(column), width), np.nan, np.float32)
+    result = np.full((len(column), width), np.nan)
     flat = column.flatten().cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
     result[~np.isnan(lengths)] = flat.reshape(-1, width)
-    return result
+    return narrowed(result)
+
+
+def narrowed(values: NDArray[np.float64]) -> NDArray[np.float32]:
+    """What is too large becomes infinite, and is then an item that cannot be used."""
+    with np.errstate(over="ignore"):
+        return values.astype(np.float32)
 
 
 def shown(names: Sequence[str], most: int = 8) -> str:

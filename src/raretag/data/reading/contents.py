@@ -10,7 +10,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from raretag.core.errors import UserError
-from raretag.data.reading.columns import CellError, is_list, numbers, rows_of_numbers, texts
+from raretag.data.reading.columns import CellError, is_list, narrowed, numbers, rows_of_numbers, texts
 from raretag.data.reading.gather import LabelColumns, ListedLabels
 from raretag.data.reading.parts import part_of
 from raretag.data.reading.roles import Roles
@@ -80,7 +80,7 @@ def _features(contents: Contents, batch: pa.RecordBatch, names: list[str], sourc
                 f"{source.place(contents.items + error.row)}: {str(error.value)[:60]!r} in the feature column {name!r}"
                 "; expected a number; name the right columns with data.features"
             ) from None
-    block = np.concatenate(arrays, axis=1).astype(np.float32)
+    block = narrowed(np.concatenate(arrays, axis=1))
     if contents.blocks and block.shape[1] != contents.blocks[0].shape[1]:
         raise UserError(
             f"{source.place(contents.items)}: {block.shape[1]} features after rows of {contents.blocks[0].shape[1]}"

@@ -12,11 +12,11 @@ import pyarrow as pa
 import pyarrow.csv
 
 from raretag.core.errors import UserError
-from raretag.data.reading.source import HEAD, LONGEST_LINE, lines
+from raretag.data.reading.source import HEAD, LONGEST_LINE, Head, lines
 
 SEPARATORS = (",", ";", "\t", "|")
 _BLOCK = LONGEST_LINE // 2  # bytes; a line may reach over one border of blocks but not over two
-_END = "\x00end"
+_END = "\x01end\x01"  # swallowed by a quote that is still open
 
 
 class Delimited:
@@ -37,11 +37,11 @@ class Delimited:
             twice = next(name for name in self.columns if self.columns.count(name) > 1)
             raise UserError(f"{path.name}: the column {twice!r} occurs twice; expected each name once")
 
-    def head(self) -> dict[str, pa.Array]:
+    def head(self) -> Head:
         first = next(self.batches(self.columns), None)
         if first is None:
             raise UserError(f"the data file '{self.path}' has a header line but no rows")
-        return {name: first.column(name).slice(0, HEAD) for name in self.columns}
+        return Head({name: first.column(name).slice(0, HEAD) for name in self.columns})
 
     def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         if self.quotes and not self._explained and _odd_quotes(self.path):
@@ -113,7 +113,8 @@ class Delimited:
     def _ends_open(self) -> bool:
         def marked() -> Iterator[str]:
             yield from lines(self.path)
-            yield f"\n{_END}"
+            yield "\n"
+            yield _END
 
         last: list[str] = []
         with _long_cells():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import itertools
 import json
 from collections.abc import Iterator, Sequence
@@ -12,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 
 from raretag.core.errors import UserError
-from raretag.data.reading.source import HEAD, lines
+from raretag.data.reading.source import HEAD, Head, lines
 
 
 class JsonLines:
@@ -23,12 +22,14 @@ class JsonLines:
             raise UserError(f"the data file '{path}' has no rows, only blank lines")
         self.columns = tuple(dict.fromkeys(key for _, row in self._first for key in row))
 
-    def head(self) -> dict[str, pa.Array]:
-        found = {}
+    def head(self) -> Head:
+        head = Head({})
         for name in self.columns:
-            with contextlib.suppress(UserError):  # it is an error only if this column is wanted
-                found[name] = self._column(name, self._first)
-        return found
+            try:
+                head.columns[name] = self._column(name, self._first)
+            except UserError as error:  # noqa: PERF203 - it is an error only if this column is wanted
+                head.unusable[name] = str(error)
+        return head
 
     def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         objects = self._objects()

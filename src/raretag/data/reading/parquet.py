@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet
 
 from raretag.core.errors import UserError
-from raretag.data.reading.source import HEAD
+from raretag.data.reading.source import HEAD, Head
 
 
 class Parquet:
@@ -26,21 +26,20 @@ class Parquet:
         if rows == 0:
             raise UserError(f"the data file '{path}' has columns but no rows")
 
-    def head(self) -> dict[str, pa.Array]:
+    def head(self) -> Head:
         usable = [field.name for field in self.schema if _target(field.type) is not None]
         first = next(self.batches(usable), None)
-        return {} if first is None else {name: first.column(name).slice(0, HEAD) for name in usable}
+        columns = {} if first is None else {name: first.column(name).slice(0, HEAD) for name in usable}
+        return Head(columns, {name: self._refusal(name) for name in self.columns if name not in columns})
+
+    def _refusal(self, name: str) -> str:
+        kind = self.schema.field(name).type
+        return f"{self.path.name}: {name!r} is of type {kind}; expected texts, numbers, or lists of one of them"
 
     def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        targets = []
-        for name in columns:
-            kind = self.schema.field(name).type
-            target = _target(kind)
-            if target is None:
-                raise UserError(
-                    f"{self.path.name}: {name!r} is of type {kind}; expected texts, numbers, or lists of them"
-                )
-            targets.append(target)
+        targets = [_target(self.schema.field(name).type) for name in columns]
+        if None in targets:
+            raise UserError(self._refusal(columns[targets.index(None)]))
         try:
             with pyarrow.parquet.ParquetFile(self.path) as file:
                 for batch in file.iter_batches(columns=list(columns), batch_size=HEAD):

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import fnmatch
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
-import pyarrow as pa
 
 from raretag.core.catalogue import nearest
 from raretag.core.errors import UserError
@@ -17,6 +16,7 @@ from raretag.data.reading import columns as cells_of
 from raretag.data.reading.cells import Cells, guess_delimiter
 from raretag.data.reading.columns import BLANK, WRONG, CellError, is_list, is_list_of_numbers, is_text, shown, states
 from raretag.data.reading.parts import PART_OF
+from raretag.data.reading.source import Head
 
 IMAGE_ENDINGS = (".jpg", ".jpeg", ".png", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm", ".pgm")
 FEATURE_FILES = (".npy", ".npz", ".safetensors")
@@ -65,13 +65,14 @@ class Roles:
         return list(dict.fromkeys([name for name in single if name] + self.features + self.classes))
 
 
-def find_roles(file: Path, names: Sequence[str], head: Mapping[str, pa.Array], told: Told) -> Roles:
+def find_roles(file: Path, names: Sequence[str], head: Head, told: Told) -> Roles:
     return _Finder(file, names, head, told).run()
 
 
 class _Finder:
-    def __init__(self, file: Path, names: Sequence[str], head: Mapping[str, pa.Array], told: Told) -> None:
-        self.file, self.names, self.head, self.told = file, names, head, told
+    def __init__(self, file: Path, names: Sequence[str], head: Head, told: Told) -> None:
+        self.file, self.names, self.told = file, names, told
+        self.head, self.unusable = head.columns, head.unusable
         self.roles = Roles()
 
     def run(self) -> Roles:
@@ -114,11 +115,8 @@ class _Finder:
             return None
         if name not in self.names:
             raise UserError(f"{self.file.name} has no column '{name}' (data.{role}); {nearest(name, self.names)}")
-        if name not in self.head:
-            raise UserError(
-                f"{self.file.name}: '{name}' (data.{role}) holds nested or mixed values; "
-                "expected texts, numbers, or lists of one of them"
-            )
+        if name in self.unusable:
+            raise UserError(self.unusable[name])
         return name
 
     def _matching(self, role: str, patterns: str | list[str]) -> list[str]:
@@ -194,12 +192,19 @@ class _Finder:
         except CellError:
             return False
 
+    def _may_list(self, name: str) -> bool:
+        """Labels are names or whole numbers; a column 'y' of 0.73 is a measurement."""
+        if not self._free(name) or is_list(self.head[name]) or not self._is_numeric(name):
+            return self._free(name)
+        found = cells_of.numbers(self.head[name])
+        return bool((np.isnan(found) | (found == np.round(found))).all())
+
     def _is_class(self, name: str) -> bool:
         found = states(self.head[name])
         return bool((found != WRONG).all() and (found > BLANK).any())
 
     def _guess_labels(self) -> None:
-        likely = [name for wanted in LABELS for name in self.names if name.lower() == wanted and self._free(name)]
+        likely = [name for wanted in LABELS for name in self.names if name.lower() == wanted and self._may_list(name)]
         lists = [
             n for n in self.names if self._free(n) and is_list(self.head[n]) and not is_list_of_numbers(self.head[n])
         ]
@@ -209,6 +214,8 @@ class _Finder:
             self._take_labels((likely or lists)[0])
         elif classes:
             self.roles.classes = marked or classes
+        elif damaged := [name for name in self.unusable if name.lower() in LABELS]:
+            raise UserError(self.unusable[damaged[0]])
         else:
             raise UserError(
                 f"{self.file.name}: no label column found among {shown(self.names)}; name it with data.labels=COLUMN, "

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
@@ -15,13 +16,19 @@ LONGEST_LINE = 16_000_000  # bytes; one item that is longer is a broken file, an
 ENDINGS = (".csv", ".tsv", ".tab", ".parquet", ".jsonl", ".ndjson")
 
 
+@dataclass(frozen=True)
+class Head:
+    """The first rows, column by column, and what is wrong with the columns that cannot be used."""
+
+    columns: dict[str, pa.Array]
+    unusable: dict[str, str] = field(default_factory=dict)
+
+
 class Source(Protocol):
     path: Path
     columns: tuple[str, ...]
 
-    def head(self) -> dict[str, pa.Array]:
-        """The first rows of the columns that can be used; a column of nested records is left out."""
-        ...
+    def head(self) -> Head: ...
 
     def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         """All rows of some columns, in the order of the file."""

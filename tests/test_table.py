@@ -1,0 +1,396 @@
+"""A table of a user's own: what is guessed, what a cell means, and that mistakes are answered with file and line."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from safetensors.numpy import save_file
+from scipy import sparse
+
+from raretag.core import catalogue
+from raretag.core.errors import UserError
+from raretag.data.inputs.features import Features, Scale
+from raretag.data.python import from_arrays, from_huggingface, from_torch
+from raretag.data.reading.cells import guess_delimiter
+from raretag.data.reading.source import LONGEST_LINE
+from raretag.data.table import Table
+
+
+@pytest.fixture
+def write(tmp_path):
+    def written(name, content):
+        path = tmp_path / name
+        path.write_bytes(content if isinstance(content, bytes) else content.encode())
+        return str(path)
+
+    return written
+
+
+TAGS = [["a", "b"], [], ["b"], ["a", "c"]]
+
+
+def rows(count=20):
+    return [(f"r{i}", f"word{i} and some more", TAGS[i % 4]) for i in range(count)]
+
+
+def csv(separator=",", mark=";", count=20):
+    lines = [separator.join((i, text, mark.join(tags))) for i, text, tags in rows(count)]
+    return "\n".join([separator.join(("id", "text", "tags")), *lines, ""])
+
+
+def jsonl(count=20, **more):
+    return "".join(json.dumps({"id": i, "text": text, "tags": tags, **more}) + "\n" for i, text, tags in rows(count))
+
+
+def labelled(data):
+    """The positive labels of each id, over all parts."""
+    parts = (data.train, data.validation, data.test)
+    return {i: set(names) for part in parts for i, names in zip(part.labels.ids, part.labels.name_lists(), strict=True)}
+
+
+EXPECTED = {i: set(tags) for i, _, tags in rows()}
+
+
+@pytest.mark.parametrize("mark", [";", "|"])
+@pytest.mark.parametrize(("name", "separator"), [("a.csv", ","), ("b.tsv", "\t"), ("c.csv", "\t"), ("d.tab", "\t")])
+def test_delimited_files_are_read_as_they_were_written(write, name, separator, mark):
+    data = Table(file=write(name, csv(separator, mark))).load()
+    assert labelled(data) == EXPECTED
+    assert any(line.startswith(f"labels: column 'tags', separated by {mark!r} (3 labels)") for line in data.remarks)
+
+
+def test_every_format_gives_the_same_labels_and_inputs(write, tmp_path):
+    ids, texts, tags = zip(*rows(), strict=True)
+    pyarrow.parquet.write_table(pa.table({"id": ids, "text": texts, "tags": tags}), tmp_path / "t.parquet")
+    files = [write("t.csv", csv()), write("t.tsv", csv("\t")), write("t.jsonl", jsonl()), str(tmp_path / "t.parquet")]
+    sets = [Table(file=file).load() for file in files]
+    everything = torch.arange(len(sets[0].train))
+    for data in sets[1:]:
+        assert data.train.labels == sets[0].train.labels
+        assert torch.equal(data.train.inputs.batch(everything), sets[0].train.inputs.batch(everything))
+
+
+def test_lists_that_pandas_wrote_as_text_are_lists(write):
+    lines = "".join(f'{i},{text},"{tags}"\n' for i, text, tags in rows())
+    assert labelled(Table(file=write("a.csv", "id,text,tags\n" + lines)).load()) == EXPECTED
+
+
+@pytest.mark.parametrize(
+    ("cells", "mark"),
+    [
+        (["a;b", "c"], ";"),
+        (["a|b,x", "b|c"], "|"),
+        (["a,b", "c"], ","),
+        (["cat dog", "cat", "dog bird", "bird"], " "),
+        (["traffic light", "stop sign"], ""),
+        (["a", "b"], ""),
+        (["", "['a']"], "[]"),
+    ],
+)
+def test_the_delimiter_is_the_one_that_the_cells_use(cells, mark):
+    assert guess_delimiter(cells) == mark
+
+
+STATES = "f,cat,dog\n" + "".join(f"0.{i},{cat},{dog}\n" for i, (cat, dog) in enumerate([("1", "0"), ("", "1")] * 10))
+
+
+@pytest.mark.parametrize("blank", ["", "NaN", "-1", "na", "-100", "?"])
+def test_blank_cells_of_label_columns_are_unknown(write, blank):
+    data = Table(file=write("a.csv", STATES.replace(",,", f",{blank},"))).load()
+    dense = np.concatenate([part.labels.dense() for part in (data.train, data.validation, data.test)])
+    assert data.train.labels.names == ("cat", "dog")
+    assert np.isnan(dense[:, 0]).sum() == 10
+    assert np.nansum(dense[:, 0]) == 10
+    assert data.notes["absent"] == "unknown"
+
+
+def test_absent_negative_makes_blank_cells_negative_but_not_those_that_say_unknown(write):
+    content = STATES.replace(",,", ",,", 1).replace("0.3,,", "0.3,-1,")
+    data = Table(file=write("a.csv", content), absent="negative").load()
+    dense = np.concatenate([part.labels.dense() for part in (data.train, data.validation, data.test)])
+    assert (dense[:, 0] == 0).sum() == 9
+    assert np.isnan(dense[:, 0]).sum() == 1
+
+
+def test_a_column_of_negatives_makes_the_rest_unknown(write):
+    lines = "".join(json.dumps({"text": "word one", "tags": ["a"], "negatives": ["b"]}) + "\n" for _ in range(19))
+    lines += json.dumps({"text": "word two", "tags": ["c"]}) + "\n"
+    labels = Table(file=write("a.jsonl", lines)).load().train.labels
+    a, b, c = labels.statistics().negatives.tolist()
+    assert (a, c) == (0, 0)
+    assert b == labels.statistics().positives[0]
+
+
+def test_null_labels_are_unknown_and_empty_lists_are_not(write):
+    some = [{"id": str(i), "text": "some words", "tags": ["a"]} for i in range(30)]
+    some[3]["tags"], some[4]["tags"] = None, []
+    data = Table(file=write("a.jsonl", "".join(json.dumps(row) + "\n" for row in some))).load()
+    state = {
+        i: row[0]
+        for part in (data.train, data.validation, data.test)
+        for i, row in zip(part.labels.ids, part.labels.dense(), strict=True)
+    }
+    assert np.isnan(state["3"])
+    assert state["4"] == 0
+
+
+def test_a_split_column_is_kept_and_what_it_lacks_is_dealt(write):
+    words = ["train"] * 20 + ["Val"] * 4 + ["TEST"] * 6
+    content = "id,text,tags,split\n" + "".join(
+        f"{i},some text,{'a' if i % 2 else 'b'},{word}\n" for i, word in enumerate(words)
+    )
+    data = Table(file=write("a.csv", content)).load()
+    assert sorted(map(int, data.test.labels.ids)) == list(range(24, 30))
+    assert sorted(map(int, data.validation.labels.ids)) == list(range(20, 24))
+    half = Table(file=write("b.csv", content.replace("Val", "train"))).load()
+    assert sorted(map(int, half.test.labels.ids)) == list(range(24, 30))
+    assert len(half.validation) == 3
+    assert any("made here, stratified: validation" in line for line in half.remarks)
+
+
+def test_without_a_split_items_are_dealt_70_10_20_and_none_is_lost(write):
+    data = Table(file=write("a.csv", csv(count=100))).load()
+    assert [len(part) for part in (data.train, data.validation, data.test)] == [70, 10, 20]
+    assert len(labelled(data)) == 100
+
+
+def test_told_columns_win_over_guesses(write):
+    content = "".join(f"{i},x{i} y{i} z{i},a,{'b' if i % 2 else 'c'}\n" for i in range(20))
+    data = Table(file=write("a.csv", "n,text,tags,other\n" + content), labels="other", id="n").load()
+    assert data.train.labels.names == ("b", "c")
+    assert any("not used: 'tags'" in line for line in data.remarks)
+
+
+def test_numbers_as_labels_stand_in_the_order_of_numbers(write):
+    content = "text\tlabels\n" + "".join(f"some words here\t{i % 12},{(i + 1) % 12}\n" for i in range(60))
+    assert Table(file=write("a.tsv", content)).load().train.labels.names == tuple(map(str, range(12)))
+
+
+def test_large_whole_numbers_stay_exact_as_ids(write):
+    big = 2**60
+    content = "".join(json.dumps({"id": big + i, "text": "some words", "tags": ["a"]}) + "\n" for i in range(20))
+    assert set(labelled(Table(file=write("a.jsonl", content)).load())) == {str(big + i) for i in range(20)}
+
+
+def test_features_are_standardised_by_the_training_items_alone(write):
+    random = np.random.default_rng(0)
+    values = random.normal(5, 3, (40, 2))
+    lines = "".join(f"{a},{b},7,{i % 2},{'test' if i >= 30 else 'train'}\n" for i, (a, b) in enumerate(values))
+    data = Table(file=write("a.csv", "x,y,same,cat,split\n" + lines)).load()
+    train = data.train.inputs.batch(torch.arange(len(data.train)))
+    assert torch.allclose(train[:, :2].mean(0), torch.zeros(2), atol=1e-5)
+    assert torch.allclose(train[:, :2].std(0, correction=0), torch.ones(2), atol=1e-5)
+    assert (train[:, 2] == 0).all()
+    assert data.test.inputs.batch(torch.arange(len(data.test))).mean().abs() > 1e-3
+
+
+@pytest.mark.parametrize("ending", ["npy", "npz", "safetensors"])
+def test_features_may_be_a_file_beside_the_table(write, tmp_path, ending):
+    values = np.random.default_rng(0).normal(size=(20, 5)).astype(np.float32)
+    {
+        "npy": lambda path: np.save(path, values),
+        "npz": lambda path: sparse.save_npz(path, sparse.csr_array(values)),
+        "safetensors": lambda path: save_file({"features": values}, path),
+    }[ending](tmp_path / f"x.{ending}")
+    data = Table(file=write("a.csv", csv()), features=f"x.{ending}", standardise=False).load()
+    first = int(data.train.labels.ids[0][1:])
+    assert np.array_equal(data.train.inputs.batch(torch.tensor([0]))[0].numpy(), values[first])
+    with pytest.raises(UserError, match=r"20 rows and b[.]csv has 16"):
+        Table(file=write("b.csv", csv(count=16)), features=f"x.{ending}").load()
+
+
+def test_pickled_features_are_refused(write, tmp_path):
+    np.save(tmp_path / "x.npy", np.array([{"a": 1}] * 20, dtype=object), allow_pickle=True)
+    with pytest.raises(UserError, match=r"x[.]npy"):
+        Table(file=write("a.csv", csv()), features="x.npy").load()
+
+
+def test_blank_features_fail_or_are_left_out(write):
+    content = "x,cat\n" + "".join(f"{'' if i == 4 else i},{i % 2}\n" for i in range(21))
+    file = write("a.csv", content)
+    with pytest.raises(UserError, match=r"1 of 21 items.*a\.csv, line 6"):
+        Table(file=file).load()
+    data = Table(file=file, bad_items="skip").load()
+    assert "5" not in labelled(data)
+    assert len(labelled(data)) == 20
+
+
+MISTAKES = {
+    "no such file": ("", {"file": "nowhere.csv"}, "does not exist"),
+    "empty file": ("", {}, "is empty"),
+    "only a header": ("id,text,tags\n", {}, "no rows"),
+    "blank lines": ("\n\n\n", {}, "only blank lines"),
+    "no label column": ("a,b\nhello,world\n", {}, "no label column found among 'a', 'b'"),
+    "no inputs": ("tags,z\na,b\n", {}, "no inputs found"),
+    "unknown column": (csv(), {"labels": "tgas"}, "did you mean 'tags'"),
+    "too many cells": (csv() + "x,y,z,w\n", {}, r"a\.csv, line 22: 4 cells, expected 3"),
+    "open quote": (csv() + 'x,y,"z\nmore\n', {}, r"a\.csv, line 22: a quote"),
+    "not UTF-8": (csv().encode() + b"x,\xe9,z\n", {}, r"a\.csv, line 22, character 3: byte 0xe9"),
+    "same id": (csv() + "r3,y,a\n", {}, r"line 22: the id 'r3' was given before \(a\.csv, line 5\)"),
+    "blank id": (csv() + ",y,a\n", {}, r"line 22: the id is blank"),
+    "unknown split": ("text,tags,split\nx y,a,train\nx,b,later\n", {}, r"line 3: the split 'later'"),
+    "no training part": ("text,tags,split\nx y,a,test\n", {}, "no row belongs to the training part"),
+    "label outside the names": (csv(), {"names": ["a", "b", "d"]}, r"line 5: the label 'c' is not in data\.names"),
+    "number in a class column": (STATES + "0.5,2,1\n", {"labels": ["cat", "dog"]}, r"line 22: '2' in the label column"),
+    "text in a feature column": (STATES + "w,1,1\n", {"features": ["f"]}, r"line 22: 'w' in the feature column 'f'"),
+    "too few items": ("text,tags\nx y,a\n", {}, "too few"),
+    "no positives": ("f,cat\n" + "0.5,0\n" * 20, {}, "nothing to learn"),
+    "column twice": ("a,a\n1,2\n", {}, "occurs twice"),
+    "image as header": ("x.jpg,a\ny.jpg,b\n", {}, "not the name of a column"),
+    "wrong choice": (csv(), {"absent": "perhaps"}, "'perhaps'; expected one of 'negative', 'unknown'"),
+    "wrong separator": (csv(), {"separator": ";;"}, "expected one character"),
+    "encoder without folder": (csv(), {"representation": "encoder"}, r"needs data\.encoder"),
+    "positive and negative": ("text,tags,negatives\nx,a;b,b\n", {}, r"line 2: the label 'b' is positive and negative"),
+}
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_mistakes_are_answered_with_what_and_where(write, mistake):
+    content, options, answer = MISTAKES[mistake]
+    with pytest.raises(UserError, match=answer) as caught:
+        Table(**{"file": write("a.csv", content), **options}).load()
+    assert "\n" not in str(caught.value)
+
+
+JSON_MISTAKES = {
+    "not JSON": (jsonl() + "{oops\n", "line 21: not JSON"),
+    "no object": (jsonl() + "[1]\n", "line 21: list; expected one object"),
+    "names and numbers": (
+        jsonl() + '{"text": "x", "tags": ["a", 1]}\n',
+        r"'tags' holds .* in line 1 and \[\"a\", 1\] in line 21",
+    ),
+    "lists and texts": (jsonl() + '{"text": "x", "tags": "a"}\n', "'tags' holds .* in line 1 and \"a\" in line 21"),
+    "deep": (jsonl() + '{"tags": ' + "[" * 100_000 + "\n", "line 21: not JSON"),
+    "half a character": (
+        jsonl() + r'{"text": "\ud800", "tags": ["a"]}' + "\n",
+        "'text' holds a value that cannot be kept",
+    ),
+    "blank lines": ("\n \n", "only blank lines"),
+}
+
+
+@pytest.mark.parametrize("mistake", JSON_MISTAKES)
+def test_mistakes_in_json_lines_are_answered(write, mistake):
+    content, answer = JSON_MISTAKES[mistake]
+    with pytest.raises(UserError, match=answer):
+        Table(file=write("a.jsonl", content), text="text", labels="tags").load()
+
+
+@pytest.mark.parametrize("name", ["a.csv", "a.jsonl"])
+def test_a_line_without_end_is_refused_before_it_fills_the_memory(write, name):
+    start = csv() if name == "a.csv" else jsonl() + '{"text": "'
+    with pytest.raises(UserError, match=r"line 2[12]: longer than 16 MB"):
+        Table(file=write(name, start + "x" * (LONGEST_LINE + 10))).load()
+
+
+def test_damaged_parquet_is_a_users_mistake(write):
+    with pytest.raises(UserError, match="not a Parquet file"):
+        Table(file=write("a.parquet", b"PAR1" + b"x" * 100)).load()
+
+
+def test_text_in_quotes_may_hold_separators_and_lines_and_errors_still_name_the_line(write):
+    content = 'id,text,tags\n1,"one, two\nthree",a\n\n' + "".join(f"{i},x,b\n" for i in range(2, 20)) + "1,y,a\n"
+    with pytest.raises(UserError, match=r"line 23: the id '1' was given before .*line 2"):
+        Table(file=write("a.csv", content)).load()
+
+
+def test_quotes_inside_a_tsv_are_letters(write):
+    content = "text\ttags\n" + '"He said hello\ta\nShe "did" not\tb\n' * 10
+    data = Table(file=write("a.tsv", content)).load()
+    assert sum(len(part) for part in (data.train, data.validation, data.test)) == 20
+
+
+def test_a_table_can_be_built_by_name_with_checked_options(write):
+    data = catalogue.build("data", "table", {"file": write("a.csv", csv())}, seed=3, root=None).load()
+    assert data.notes["seed"] == 3
+    with pytest.raises(UserError, match="no option 'fil'"):
+        catalogue.build("data", "table", {"fil": "x"}, seed=0, root=None)
+
+
+def test_only_data_sets_are_listed():
+    assert not {"reading", "inputs", "python"} & set(catalogue.names("data"))
+
+
+@given(st.lists(st.lists(st.sampled_from("abcdef"), unique=True), min_size=20, max_size=40))
+@settings(max_examples=25, deadline=None)
+def test_what_is_written_is_read_back(tmp_path_factory, tags):
+    tags[0] = ["a", "b"]  # something to learn, and something to tell the delimiter from
+    tags[1:12] = [["a"]] * 11
+    path = tmp_path_factory.mktemp("back") / "t.csv"
+    path.write_text("id,text,tags\n" + "".join(f"{i},some words,{';'.join(row)}\n" for i, row in enumerate(tags)))
+    assert labelled(Table(file=str(path)).load()) == {str(i): set(row) for i, row in enumerate(tags)}
+
+
+def test_sparse_features_give_the_same_batches_as_dense_ones():
+    dense = np.random.default_rng(0).random((10, 6)).astype(np.float32) * (np.arange(6) % 2)
+    some = torch.tensor([3, 1, 1])
+    assert torch.equal(Features(sparse.csr_array(dense)).batch(some), Features(dense).batch(some))
+
+
+def test_scales_of_large_numbers_lose_nothing():
+    values = np.random.default_rng(0).normal(1e8, 1.0, (10_000, 1))
+    scale = Scale.of(values, np.arange(10_000))
+    assert scale.std == pytest.approx(values.std(axis=0), rel=1e-6)
+
+
+class Rows:
+    """A stand-in for `datasets.Dataset`."""
+
+    def __init__(self, features, **columns):
+        self.features, self.columns, self.column_names = features, columns, list(columns)
+
+    def __len__(self):
+        return len(next(iter(self.columns.values())))
+
+    def __getitem__(self, key):
+        return (
+            self.columns[key] if isinstance(key, str) else {name: values[key] for name, values in self.columns.items()}
+        )
+
+
+class Named:
+    def __init__(self, names):
+        self.names = names
+
+
+def test_huggingface_splits_and_class_names_are_kept():
+    class Sequence:
+        feature = Named(["cat", "dog", "rare"])
+
+    def rows(count):
+        return Rows({"labels": Sequence()}, text=["some words"] * count, labels=[[0], [0, 1]] * (count // 2))
+
+    data = from_huggingface({"train": rows(30), "test": rows(10)}, text="text", labels="labels")
+    assert data.train.labels.names == ("cat", "dog", "rare")
+    assert (len(data.train) + len(data.validation), len(data.test)) == (30, 10)
+    with pytest.raises(UserError, match="did you mean 'labels'"):
+        from_huggingface(rows(10), text="text", labels="label")
+
+
+def test_huggingface_class_columns_with_none_are_unknown():
+    data = from_huggingface(
+        Rows({}, x=[[float(i), 1.0] for i in range(20)], cat=[1, None] * 10, dog=[0, 1] * 10),
+        features="x",
+        labels=["cat", "dog"],
+    )
+    assert data.train.labels.observed_share == 0.75
+
+
+def test_arrays_and_torch_datasets_give_their_own_rows():
+    x, y = torch.arange(40.0).reshape(20, 2), np.tile([[1, 0], [0, np.nan]], (10, 1))
+    split = {"train": range(12), "val": range(12, 15), "test": range(15, 20)}
+    pairs = torch.utils.data.TensorDataset(x, torch.zeros(20))
+    for data in (from_arrays(x, y, split=split), from_torch(pairs, y, split=split)):
+        assert torch.equal(data.test.inputs.batch(torch.arange(5)), x[15:])
+        assert np.array_equal(data.validation.labels.dense(), y[12:15], equal_nan=True)
+    with pytest.raises(UserError, match="item 3 into train and test"):
+        from_arrays(x, y, split={"train": range(20), "test": [3]})
+    with pytest.raises(UserError, match="19 inputs do not match 20"):
+        from_arrays(x[:19], y)

@@ -1,0 +1,220 @@
+"""Texts as vectors: TF-IDF against a count by hand, and a sentence encoder against a plain computation."""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+import types
+from collections import Counter
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import save_file
+
+from raretag.core.errors import UserError
+from raretag.data.inputs import encoder as encoder_module
+from raretag.data.inputs.bert import Bert, BertShape
+from raretag.data.inputs.encoder import SentenceEncoder
+from raretag.data.inputs.text import TfIdf
+from raretag.data.python import from_arrays
+from raretag.data.table import Table
+
+TEXTS = ["red red car", "blue car", "a red bird sings", "blue blue blue bird", "the car"]
+
+
+def by_hand(texts, training):
+    """tf-idf as in the docstring of the module, word by word."""
+    words = sorted({word for text in training for word in text.split()})
+    share = {word: sum(word in text.split() for text in training) for word in words}
+    rows = []
+    for text in texts:
+        counts = Counter(text.split())
+        row = [
+            (1 + math.log(counts[word])) * (1 + math.log((1 + len(training)) / (1 + share[word])))
+            if counts[word]
+            else 0
+            for word in words
+        ]
+        length = math.sqrt(sum(value**2 for value in row)) or 1
+        rows.append([value / length for value in row])
+    return words, np.array(rows)
+
+
+def test_weights_are_those_of_the_formula():
+    words, expected = by_hand(TEXTS, TEXTS[:3])
+    weights = TfIdf().fit(TEXTS[:3])
+    assert weights.vocabulary()["words"] == words
+    assert np.allclose(weights.transform(TEXTS).toarray(), expected, atol=1e-6)
+
+
+def test_a_vocabulary_survives_json_to_the_bit():
+    weights = TfIdf(words=4, ngrams=2).fit(TEXTS)
+    shipped = TfIdf.from_vocabulary(json.loads(json.dumps(weights.vocabulary())))
+    assert (shipped.transform(TEXTS) != weights.transform(TEXTS)).nnz == 0
+    assert shipped.vocabulary() == weights.vocabulary()
+    with pytest.raises(UserError, match="not a vocabulary"):
+        TfIdf.from_vocabulary({"kind": "tfidf", "words": ["a"], "idf": []})
+
+
+def test_words_are_learned_from_training_texts_alone(tmp_path):
+    lines = [f"common word{i},{'a' if i % 2 else 'b'},{'test' if i > 15 else 'train'}" for i in range(20)]
+    (tmp_path / "t.csv").write_text("text,tags,split\n" + "\n".join(lines) + "\n")
+    data = Table(file=str(tmp_path / "t.csv")).load()
+    words = set(data.train.inputs.describe()["words"])
+    learned = {f"word{int(i) - 1}" for i in data.train.labels.ids}
+    assert words == {"common"} | learned
+    batch = data.test.inputs.batch(torch.arange(4))
+    assert batch.shape == (4, len(words))
+    assert ((batch > 0).sum(1) == 1).all()
+
+
+def test_texts_from_python_are_learned_the_same_way():
+    data = from_arrays(TEXTS * 4, [["a"], ["b"]] * 10)
+    assert data.train.inputs.batch(torch.arange(2)).shape[1] == len(data.train.inputs.describe()["words"])
+
+
+def test_texts_without_words_are_a_users_mistake():
+    with pytest.raises(UserError, match="no words"):
+        TfIdf().fit(["", "  ", "..."])
+
+
+SHAPE = {
+    "model_type": "bert",
+    "hidden_act": "gelu",
+    "vocab_size": 30,
+    "hidden_size": 8,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 2,
+    "intermediate_size": 16,
+    "max_position_embeddings": 12,
+}
+
+
+def names_of_huggingface(name):
+    for ours, theirs in [
+        ("word.", "embeddings.word_embeddings."),
+        ("position.", "embeddings.position_embeddings."),
+        ("segment.", "embeddings.token_type_embeddings."),
+        ("norm_attention", "attention.output.LayerNorm"),
+        ("norm_output", "output.LayerNorm"),
+        ("query", "attention.self.query"),
+        ("key", "attention.self.key"),
+        ("value", "attention.self.value"),
+        ("wide", "intermediate.dense"),
+        ("narrow", "output.dense"),
+        ("layers.", "encoder.layer."),
+        (".out.", ".attention.output.dense."),
+    ]:
+        name = name.replace(ours, theirs)
+    return "embeddings.LayerNorm" + name[4:] if name.startswith("norm.") else name
+
+
+class Tokenizer:
+    """A stand-in for tokenizers.Tokenizer: letters are tokens."""
+
+    @classmethod
+    def from_file(cls, path):
+        return cls()
+
+    def enable_truncation(self, longest):
+        self.longest = longest
+
+    def no_padding(self):
+        pass
+
+    def encode_batch(self, texts):
+        return [types.SimpleNamespace(ids=[1, *(ord(c) % 28 + 2 for c in text)][: self.longest]) for text in texts]
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "tokenizers", types.SimpleNamespace(Tokenizer=Tokenizer))
+    torch.manual_seed(0)
+    model = Bert(BertShape.of(SHAPE))
+    weights = {names_of_huggingface(name): value.clone() for name, value in model.state_dict().items()}
+    path = tmp_path / "encoder"
+    path.mkdir()
+    save_file(weights, path / "model.safetensors")
+    (path / "config.json").write_text(json.dumps(SHAPE))
+    (path / "tokenizer.json").write_text("{}")
+    return path
+
+
+def test_the_encoder_reads_the_names_of_huggingface_and_padding_changes_nothing(folder):
+    torch.manual_seed(0)
+    model = Bert(BertShape.of(SHAPE)).eval()
+    texts = ["ab", "a much longer text", "", "xyz"]
+    found = SentenceEncoder(folder, batch=4).vectors(texts)
+    for text, vector in zip(texts, found, strict=True):
+        ids = torch.tensor([Tokenizer.encode_batch(types.SimpleNamespace(longest=12), [text])[0].ids])
+        with torch.no_grad():
+            mean = model(ids, torch.ones_like(ids, dtype=torch.bool))[0].mean(0)
+        assert np.allclose(vector, (mean / mean.norm()).numpy(), atol=1e-5)
+
+
+def test_the_layers_are_those_of_the_paper(folder):
+    """torch's own encoder layer (post-norm, GELU) with the same weights gives the same vectors."""
+    torch.manual_seed(0)
+    layer = Bert(BertShape.of(SHAPE)).layers[0].eval()
+    theirs = torch.nn.TransformerEncoderLayer(
+        8, 2, 16, activation="gelu", layer_norm_eps=1e-12, batch_first=True
+    ).eval()
+    parts = [layer.query, layer.key, layer.value]
+    theirs.self_attn.in_proj_weight.data = torch.cat([part.weight for part in parts])
+    theirs.self_attn.in_proj_bias.data = torch.cat([part.bias for part in parts])
+    for ours, other in [
+        (layer.out, theirs.self_attn.out_proj),
+        (layer.wide, theirs.linear1),
+        (layer.narrow, theirs.linear2),
+    ]:
+        other.load_state_dict(ours.state_dict())
+    x, real = torch.randn(3, 5, 8), torch.arange(5) < torch.tensor([[5], [3], [1]])
+    expected = theirs(x, src_key_padding_mask=~real)
+    assert torch.allclose(layer(x, real[:, None, None, :])[real], expected[real], atol=1e-5)
+
+
+def test_vectors_are_cached_by_text_and_encoder(folder, tmp_path, monkeypatch):
+    cache = tmp_path / "cache"
+    first = SentenceEncoder(folder).vectors(["ab", "c"], cache)
+    monkeypatch.setattr(SentenceEncoder, "_encoded", lambda self, texts: pytest.fail("encoded again"))
+    assert np.array_equal(SentenceEncoder(folder).vectors(["ab", "c"], cache), first)
+    monkeypatch.undo()
+    monkeypatch.setitem(sys.modules, "tokenizers", types.SimpleNamespace(Tokenizer=Tokenizer))
+    SentenceEncoder(folder).vectors(["a", "bc"], cache)  # the same letters in other texts
+    (folder / "tokenizer.json").write_text('{"another": 1}')
+    SentenceEncoder(folder).vectors(["ab", "c"], cache)
+    assert len(list(cache.iterdir())) == 3
+
+
+def test_a_damaged_cache_is_made_anew(folder, tmp_path):
+    first = SentenceEncoder(folder).vectors(["ab"], tmp_path / "cache")
+    (file,) = (tmp_path / "cache").iterdir()
+    file.write_bytes(file.read_bytes()[:20])
+    assert np.array_equal(SentenceEncoder(folder).vectors(["ab"], tmp_path / "cache"), first)
+
+
+def test_a_table_of_texts_can_be_encoded(folder, tmp_path, monkeypatch):
+    monkeypatch.setenv("RARETAG_CACHE", str(tmp_path / "cache"))
+    (tmp_path / "t.csv").write_text("text,tags\n" + "ab cd,a\nxyz,b\n" * 10)
+    data = Table(file=str(tmp_path / "t.csv"), text="text", representation="encoder", encoder=str(folder)).load()
+    batch = data.train.inputs.batch(torch.arange(len(data.train)))
+    assert batch.shape[1] == 8
+    assert torch.allclose(batch.norm(dim=1), torch.ones(len(batch)), atol=1e-5)
+    assert data.train.inputs.describe()["sha256"]
+    assert encoder_module.cache_folder() == tmp_path / "cache"
+
+
+def test_mistakes_with_encoders_are_answered(folder, tmp_path, monkeypatch):
+    with pytest.raises(UserError, match="lacks config"):
+        SentenceEncoder(tmp_path / "nowhere")
+    (folder / "config.json").write_text(json.dumps({**SHAPE, "model_type": "t5"}))
+    with pytest.raises(UserError, match="'t5'"):
+        SentenceEncoder(folder)
+    (folder / "config.json").write_text(json.dumps({**SHAPE, "hidden_size": 16}))
+    with pytest.raises(UserError, match="does not hold the weights"):
+        SentenceEncoder(folder).vectors(["a"])
+    monkeypatch.setitem(sys.modules, "tokenizers", None)
+    with pytest.raises(UserError, match=r"pip install 'raretag\[text\]'"):
+        SentenceEncoder(folder)
