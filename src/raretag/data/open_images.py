@@ -1,5 +1,4 @@
-"""Open Images: photographs with thousands of labels, of which people verified a few for each image; the rest is
-unknown.
+"""Open Images: photographs with thousands of labels, a few verified by people in each; the rest is unknown.
 
 https://storage.googleapis.com/openimages/web/download_v7.html (image labels, human-verified): in `open-images/`, the
 files `{train,validation,test}-annotations-human-imagelabels.csv` (or as they are called there, or gzipped) and

@@ -1,5 +1,4 @@
-"""Your own sparse rows with many labels: SVMlight / LIBSVM files, and those of the extreme-classification
-repository.
+"""Your own sparse rows with many labels: SVMlight / LIBSVM files, and those for extreme classification.
 
 Give `train` and, if there is one, `test`. Rows look like `3,17 0:1.5 7:0.25`; a first line `items features labels`
 may be there. Labels are numbers; `names` is a file that names them, one a line.

@@ -40,7 +40,7 @@ def long_tailed(
     remark = f"validation: training images that the long tail left over, balanced{again}; the paper has none"
 
     def items(pixels: Bytes, labels: LabelStore) -> Items:
-        return Items(ByteImages(torch.from_numpy(pixels), seed, augment), labels)
+        return Items(ByteImages(torch.from_numpy(np.require(pixels, requirements="W")), seed, augment), labels)
 
     return DataSet(
         name,

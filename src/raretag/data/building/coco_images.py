@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 
 from raretag.core.errors import UserError
@@ -53,10 +54,13 @@ class CocoImages(NamedSet):
 
     def inputs(self, store: LabelStore, part: str) -> Inputs:
         root = self.place.file("coco")
+        folders = ("train2014", "val2014", "train2017", "val2017")
+        there = {folder: set(os.listdir(root / folder)) if (root / folder).is_dir() else set() for folder in folders}
         paths = []
         for image in map(str, store.ids):
-            wanted = [root / folder / file for folder, file in places(image)]
-            paths.append(next((path for path in wanted if path.is_file()), wanted[0]))
+            wanted = places(image)
+            folder, file = next(((folder, file) for folder, file in wanted if file in there[folder]), wanted[0])
+            paths.append(root / folder / file)
         return self.place.images(paths, self.size, self.seed)
 
 

@@ -1,0 +1,127 @@
+"""Every reader of a published format, with a small good file for it."""
+
+from __future__ import annotations
+
+import io
+import json
+import struct
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from PIL import Image
+
+from raretag.data.reading import (
+    arff,
+    arff_header,
+    cifar,
+    coco_json,
+    cub,
+    emotions,
+    id_json,
+    idx,
+    label_list,
+    npz,
+    open_images,
+    svmlight,
+    voc_xml,
+)
+
+
+def idx_file(array: np.ndarray) -> bytes:
+    header = struct.pack(">BBBB", 0, 0, 8, array.ndim) + b"".join(struct.pack(">I", size) for size in array.shape)
+    return header + array.astype(np.uint8).tobytes()
+
+
+def png_sheet() -> bytes:
+    pixels = np.arange(2 * 1024 * 3, dtype=np.int64).reshape(2, 1024, 3) % 251
+    buffer = io.BytesIO()
+    Image.fromarray(pixels.astype(np.uint8)).save(buffer, "PNG")
+    return buffer.getvalue()
+
+
+def npz_file(**arrays: Any) -> bytes:
+    buffer = io.BytesIO()
+    np.savez_compressed(buffer, **arrays)
+    return buffer.getvalue()
+
+
+COCO = {
+    "images": [{"id": 7, "file_name": "b.jpg"}, {"id": 3, "file_name": "a.jpg"}, {"id": 4, "file_name": "c.jpg"}],
+    "categories": [{"id": 90, "name": "last"}, {"id": 1, "name": "first"}],
+    "annotations": [
+        {"image_id": 7, "category_id": 90, "bbox": [0, 0, 5, 5], "area": 25, "segmentation": [[1, 2, 3]], "iscrowd": 0},
+        {"image_id": 7, "category_id": 1, "bbox": [0, 0, 5, 0.5], "area": 2.5},  # a side under one pixel
+        {"image_id": 3, "category_id": 1, "bbox": [0, 0, 5, 5], "area": 25, "iscrowd": 1},
+        {"image_id": 3, "category_id": 1, "bbox": [0, 0, 9, 9], "area": 81},
+        {"image_id": 4, "category_id": 1, "bbox": [0, 0, 9, 9], "area": 0},
+    ],
+}
+VOC = b"""<annotation><object><name>dog</name><part><name>head</name></part><difficult>1</difficult></object>
+<object><name>cat</name></object></annotation>"""
+DENSE = b"""% a comment
+@relation 'two labels: -C 2'
+@attribute a {0,1}
+@attribute 'b\\'s' {no,yes}
+@attribute "c, d" numeric
+@attribute e {red,'dark green'}
+@data
+
+1,yes,-2.5,'dark green'
+0,?,1e3,red
+"""
+SPARSE = b"""@relation r
+@ATTRIBUTE x numeric
+@attribute l2 {0,1}
+@attribute l1 {0,1}
+@data
+{0 1.5,2 1}
+{}
+{1 1}
+"""
+LABELS_XML = b'<labels xmlns="http://x"><label name="l1"><label name="l2"/></label></labels>'
+OPEN_IMAGES = b"""ImageID,Source,LabelName,Confidence
+00000000000000ff,v,/m/a,1
+00000000000000ff,v,/m/b,0
+0a00000000000000,v,/m/b,1.0
+"""
+
+
+@dataclass
+class Reader:
+    read: Callable[[Path], Any]
+    good: bytes
+    text: bool = True
+
+
+READERS = {
+    "idx": Reader(lambda p: idx.array(p, 3), idx_file(np.arange(12).reshape(3, 2, 2)), text=False),
+    "cifar": Reader(lambda p: cifar.binary(p, 2, 100), (bytes([5, 99]) + bytes(range(256)) * 12) * 2, text=False),
+    "cifar sheet": Reader(cifar.sheet, png_sheet(), text=False),
+    "cifar sheet labels": Reader(lambda p: cifar.sheet_labels(p, 3, 10), b"[3, 0, 9]"),
+    "label list": Reader(lambda p: label_list.label_list(p, 80), b"a.jpg,3 17\nb.jpg, 2.\nc.jpg,\n"),
+    "names": Reader(label_list.names, b"one\ntwo\n\nthree\n"),
+    "coco": Reader(coco_json.instances, json.dumps(COCO).encode()),
+    "ids": Reader(lambda p: id_json.labelled_ids(p, 80), b'{"image_ids": ["1", "2"], "labels": [[0, 79], []]}'),
+    "voc": Reader(voc_xml.objects, VOC),
+    "mulan labels": Reader(arff_header.label_names, LABELS_XML),
+    "arff dense": Reader(arff.table, DENSE),
+    "arff sparse": Reader(lambda p: arff.table(p, ["l1", "l2"]), SPARSE),
+    "svmlight": Reader(svmlight.rows, b"3,17 1:0.5 7:2 # note\n 2:1\n0 1:1\n"),
+    "svmlight header": Reader(svmlight.rows, b"2 4 3\n2,0 0:1 3:-1e2\n1:1\n"),
+    "cub images": Reader(lambda p: cub.numbered(p, "image"), b"1 001.A/a b.jpg\n2 001.A/c.jpg\n"),
+    "cub split": Reader(lambda p: cub.training(p, 2), b"2 1\n1 0\n"),
+    "cub attributes": Reader(lambda p: cub.attributes(p, 2, 2), b"1 1 0 1 3.5\n1 2 1 4 0 1.2\n2 2 1 3 2\n"),
+    "emotions": Reader(lambda p: emotions.texts(p, 28), b'so, "good"\t3,27\tx1\nno\t0\tx2\n'),
+    "open images classes": Reader(open_images.descriptions, b"/m/a,Cat\n/m/b,Dog, wild\n"),
+    "open images": Reader(lambda p: open_images.verified(p, {"/m/a": 0, "/m/b": 1}, ["Cat", "Dog"]), OPEN_IMAGES),
+    "npz": Reader(npz.features, npz_file(X=np.ones((2, 3), np.float16), ids=np.array(["a", "b"])), text=False),
+}
+
+
+def put(folder: Path, content: bytes | str) -> Path:
+    path = folder / "file.dat"
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    return path
