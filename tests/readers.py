@@ -112,7 +112,7 @@ READERS = {
     "svmlight": Reader(svmlight.rows, b"3,17 1:0.5 7:2 # note\n 2:1\n0 1:1\n"),
     "svmlight header": Reader(svmlight.rows, b"2 4 3\n2,0 0:1 3:-1e2\n1:1\n"),
     "cub images": Reader(lambda p: cub.numbered(p, "image"), b"1 001.A/a b.jpg\n2 001.A/c.jpg\n"),
-    "cub split": Reader(lambda p: cub.training(p, 2), b"2 1\n1 0\n"),
+    "cub split": Reader(lambda p: cub.training_part(p, 2), b"2 1\n1 0\n"),
     "cub attributes": Reader(lambda p: cub.attributes(p, 2, 2), b"1 1 0 1 3.5\n1 2 1 4 0 1.2\n2 2 1 3 2\n"),
     "emotions": Reader(lambda p: emotions.texts(p, 28), b'so, "good"\t3,27\tx1\nno\t0\tx2\n'),
     "open images classes": Reader(open_images.descriptions, b"/m/a,Cat\n/m/b,Dog, wild\n"),

@@ -132,6 +132,7 @@ def test_a_tenth_is_held_out_and_said():
     assert (len(found.train), len(found.validation)) == (1028, 114)
     assert (positives(found.validation) > 0).all()
     assert any("114 training items" in remark for remark in found.remarks)
+    assert [len(labels) for labels in groups(found.published).values()] == [6, 6, 8]  # groups stay those of the paper
 
 
 @needs("VOCdevkit/VOC2012/ImageSets/Main/plt-voc-train.txt", "VOCdevkit/mobilenetv2_features.npz")

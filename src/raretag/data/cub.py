@@ -48,7 +48,7 @@ class Cub(NamedSet):
     def splits(self) -> Splits:
         images = cub.numbered(self.place.file(FILES[0]), "image")
         names = cub.numbered(self.place.file(FILES[3]), "attribute", 10_000)
-        training = cub.training(self.place.file(FILES[1]), len(images))
+        training = cub.training_part(self.place.file(FILES[1]), len(images))
         present, visible = cub.attributes(self.place.file(FILES[2]), len(images), len(names))
         if self.not_visible == "unknown":
             present[~visible] = -1

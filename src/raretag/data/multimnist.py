@@ -76,7 +76,9 @@ class Multimnist:
         images["validation"] = images["train"]
         items = {name: Items(Superimposed(images[name], pair), pair.labels) for name, pair in pairs.items()}
         notes: dict[str, Any] = {"largest": self.largest, "ratio": self.ratio, "seed": self.seed}
-        return DataSet("multimnist", **items, notes=notes, remarks=self.remarks)
+        return DataSet(
+            "multimnist", items["train"], items["validation"], items["test"], notes=notes, remarks=self.remarks
+        )
 
     def _pairs(self) -> dict[str, Pairs]:
         digit, test_digit = self._digits(FILES[1]), self._digits(FILES[3])

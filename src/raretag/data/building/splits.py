@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from raretag.core import chance
 from raretag.core.errors import UserError
@@ -27,6 +28,7 @@ class Splits:
     test: LabelStore
     validation: LabelStore
     truth: LabelStore | None = None  # training labels before some were hidden
+    published: Tensor | None = None  # positives of each label before some items were held out
     notes: dict[str, Any] = field(default_factory=dict)
     remarks: tuple[str, ...] = ()
 
@@ -43,19 +45,28 @@ class Splits:
             return cls(train, test, train, notes={"validation": share}, remarks=(remark,))
         kept, held = split(train, [1.0 - share, share], seed).parts
         remark = f"validation: {len(held):,} training items, drawn so that rare labels are in both; the set has none"
-        return cls(train.take(kept), test, train.take(held), notes={"validation": share}, remarks=(remark,))
+        return cls(
+            train.take(kept),
+            test,
+            train.take(held),
+            published=train.statistics(cooccurrence=False).positives,
+            notes={"validation": share},
+            remarks=(remark,),
+        )
 
     def stores(self) -> dict[str, LabelStore]:
         return {"train": self.train, "validation": self.validation, "test": self.test}
 
     def with_hidden(self, missing: float, seed: int) -> Splits:
-        """This share of the training positives unknown, and with it all negatives; every item keeps a positive."""
+        """This share of the training positives unknown, and with it all negatives; every item keeps a positive.
+
+        Groups of labels go by what is left, as in the paper that does this.
+        """
         if not missing:
             return self
         hidden = hide(self.train, "ppl", keep=1.0 - missing, seed=seed, at_least_one=True)
         remark = f"{missing:.0%} of the training positives were hidden at random, and all negatives with them"
-        notes = self.notes | {"missing": missing}
-        return replace(self, train=hidden, truth=self.train, notes=notes, remarks=(*self.remarks, remark))
+        return replace(self, train=hidden, truth=self.train, published=None).remarked(remark, missing=missing)
 
     def remarked(self, *remarks: str, **notes: Any) -> Splits:
         return replace(self, remarks=(*self.remarks, *remarks), notes=self.notes | notes)
@@ -80,7 +91,16 @@ class NamedSet(ABC):
     def load(self) -> DataSet:
         found = self.splits()
         items = {part: Items(self.inputs(store, part), store) for part, store in found.stores().items()}
-        return DataSet(self.name, **items, truth=found.truth, notes=found.notes, remarks=found.remarks)
+        return DataSet(
+            name=self.name,
+            train=items["train"],
+            validation=items["validation"],
+            test=items["test"],
+            truth=found.truth,
+            published=found.published,
+            notes=found.notes,
+            remarks=found.remarks,
+        )
 
 
 def remaining(label: Ints, used: Ints, each: int, seed: int) -> tuple[Ints, list[int]]:

@@ -27,4 +27,4 @@ def partial(whole: Splits, left: LabelStore, called: str) -> Splits:
         kept.append(labels)
     train = LabelStore.from_lists(kept, names=whole.train.names, ids=map(str, whole.train.ids), absent="unknown")
     remark = f"train: only the positives of the published list '{called}' are known"
-    return replace(whole, train=train, truth=whole.train).remarked(remark, annotations=called)
+    return replace(whole, train=train, truth=whole.train, published=None).remarked(remark, annotations=called)

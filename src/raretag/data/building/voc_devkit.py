@@ -43,7 +43,7 @@ class VocDevkit(NamedSet):
         positives, negatives, everything = [], [], set(range(len(CLASSES)))
         for image in ids:
             path = self.place.file(f"{_folder(image)}/Annotations/{image}.xml")
-            sure, unsure = set(), set()
+            sure, unsure = set[int](), set[int]()
             for name, difficult in voc_xml.objects(path):
                 if name not in number:
                     raise wrong(path, f"there is no class '{name}' in PASCAL VOC; expected one of {', '.join(CLASSES)}")

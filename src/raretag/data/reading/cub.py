@@ -28,7 +28,7 @@ def numbered(path: Path, what: str, most: int = MOST_IMAGES) -> list[str]:
     return found
 
 
-def training(path: Path, images: int) -> NDArray[np.bool_]:
+def training_part(path: Path, images: int) -> NDArray[np.bool_]:
     """Lines `image 0/1`: is it a training image? [N]"""
     part = np.full(images, -1, np.int8)
     for number, line in lines(path, longest=1 << 16):
@@ -41,7 +41,8 @@ def training(path: Path, images: int) -> NDArray[np.bool_]:
         part[image] = whole(path, words[1], number, "the part", 2)
     if (part < 0).any():
         raise wrong(path, f"does not list image {int(np.argmax(part < 0)) + 1}; expected a line for each image")
-    return part == 1
+    training: NDArray[np.bool_] = part == 1
+    return training
 
 
 def attributes(path: Path, images: int, labels: int) -> tuple[NDArray[np.int8], NDArray[np.bool_]]:
