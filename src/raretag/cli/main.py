@@ -65,6 +65,22 @@ def list_(
     show(room.value, plain=plain)
 
 
+@app.command("inspect")
+def inspect_(
+    data: Annotated[str, typer.Argument(help="A data set by name, or a file.")],
+    set_: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="A.B=C", help="Change one setting, e.g. --set data.labels=tags."),
+    ] = None,
+    picture: Annotated[Path | None, typer.Option(help="Draw the distribution into this PNG, SVG or PDF.")] = None,
+    json_: Annotated[Path | None, typer.Option("--json", help="Write the numbers into this file.")] = None,
+) -> None:
+    """Look at the labels of a data set before training."""
+    from raretag.cli.inspect import inspect_data
+
+    inspect_data(data, set_ or [], picture, json_)
+
+
 @app.command()
 def train(
     run: Annotated[Path | None, typer.Argument(help="With --resume: the run folder to continue.")] = None,

@@ -24,6 +24,7 @@ from raretag.engine.fit import Sampler, Training
 from raretag.labels.collection import DataSet, Items
 from raretag.labels.groups import groups
 from raretag.labels.hide import hide
+from raretag.labels.longtail import exponential, pareto
 from raretag.labels.store import LabelStore
 
 
@@ -73,7 +74,7 @@ def prepare(config: Config, fabric: Fabric) -> Prepared:
         settings=config.train,
         seed=config.seed,
     )
-    return Prepared(config, data, statistics, groups(statistics.positives, config.group_edges), training)
+    return Prepared(config, data, statistics, groups(group_counts(data), config.group_edges), training)
 
 
 def build_fabric(train: Train) -> Fabric:
@@ -92,18 +93,62 @@ def build_fabric(train: Train) -> Fabric:
     )
 
 
-def load(settings: Data, seed: int) -> DataSet:
-    """A source's data set, with training labels hidden as asked. Validation and test keep theirs."""
+def find_source(settings: Data, seed: int) -> Any:
     root = settings.root or os.environ.get("RARETAG_DATA")
-    source = catalogue.build(
+    return catalogue.build(
         "data", settings.name, settings.options, seed=seed, root=None if root is None else Path(root)
     )
-    data: DataSet = source.load()
+
+
+def load(settings: Data, seed: int) -> DataSet:
+    """A source's data set, its training part made long-tailed and its labels hidden as asked; the rest stays whole."""
+    data: DataSet = find_source(settings, seed).load()
+    rows = long_tailed(data.train.labels, settings, seed)
+    if rows is not None:
+        data = replace(data, train=data.train.take(rows), published=None)
     if settings.hide == "fal":
         return data
-    truth = data.train.labels
-    visible = hide(truth, settings.hide, keep=settings.keep, seed=seed, at_least_one=settings.at_least_one)
-    return replace(data, train=Items(data.train.inputs, visible), truth=truth)
+    truth = data.truth or data.train.labels
+    return replace(data, train=Items(data.train.inputs, hidden(data.train.labels, settings, seed)), truth=truth)
+
+
+def look(settings: Data, seed: int) -> tuple[dict[str, LabelStore], tuple[str, ...], int | None]:
+    """The labels of every split, remarks, and how many training items come twice (None: the inputs are not there)."""
+    if "validation" in catalogue.parameters(catalogue.find("data", settings.name)):
+        settings = settings.model_copy(update={"validation": settings.options.get("validation", 0.0)})
+    source = find_source(settings, seed)
+    if not callable(getattr(source, "labels", None)):
+        data = load(settings, seed)
+        stores = {name: getattr(data, name).labels for name in ("train", "validation", "test")}
+        return stores, data.remarks, data.train.duplicates()
+    stores = dict(source.labels())  # a named set may have its labels on this disk, but not its inputs
+    if stores["validation"] is stores["train"]:
+        del stores["validation"]
+    rows = long_tailed(stores["train"], settings, seed)
+    stores["train"] = hidden(stores["train"] if rows is None else stores["train"].take(rows), settings, seed)
+    try:
+        twice = load(settings, seed).train.duplicates()
+    except UserError:
+        twice = None
+    return stores, (), twice
+
+
+def long_tailed(labels: LabelStore, settings: Data, seed: int) -> Tensor | None:
+    """The rows of a long-tailed part, or None for all of them."""
+    if settings.longtail == "none":
+        return None
+    if settings.longtail == "pareto":
+        rows = pareto(labels, settings.tail_largest, settings.tail_power, seed)
+    else:
+        rows = exponential(labels, settings.tail_ratio, seed)
+    return torch.as_tensor(rows)
+
+
+def hidden(labels: LabelStore, settings: Data, seed: int) -> LabelStore:
+    if settings.hide == "fal":
+        return labels
+    keep = settings.keep if settings.hide in ("pal", "ppl") else None
+    return hide(labels, settings.hide, keep=keep, seed=seed, at_least_one=settings.at_least_one)
 
 
 def settled(config: Config, data: DataSet, method: Method) -> Config:
@@ -116,6 +161,13 @@ def settled(config: Config, data: DataSet, method: Method) -> Config:
         if getattr(config, section).name == "auto"
     }
     return config.model_copy(update=changes)
+
+
+def group_counts(data: DataSet) -> Tensor:
+    """Training positives as they were before any were held out or hidden: a group's members do not depend on that."""
+    if data.published is not None:
+        return data.published
+    return (data.truth or data.train.labels).statistics(cooccurrence=False).positives
 
 
 def positives_of(labels: LabelStore) -> csr_array:

@@ -46,6 +46,10 @@ class Data(Named):
     hide: Literal["fal", "pal", "ppl", "spl"] = Field("fal", description="which training labels are hidden on purpose")
     keep: float = Field(1.0, gt=0, le=1, description="share that stays visible, for hide = pal or ppl")
     at_least_one: bool = Field(False, description="hiding leaves every item at least one positive")
+    longtail: Literal["none", "exponential", "pareto"] = Field("none", description="make the training part long-tailed")
+    tail_ratio: float = Field(100.0, ge=1, description="for exponential: most frequent over rarest")
+    tail_largest: int = Field(800, ge=1, description="for pareto: items of the most frequent label")
+    tail_power: float = Field(6.0, gt=0, description="for pareto: how fast the tail falls")
 
 
 class Train(Section):

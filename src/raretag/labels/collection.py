@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+import numpy as np
+import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from raretag.core.errors import UserError
@@ -34,6 +38,24 @@ class TensorInputs:
         return self.values[rows]
 
 
+class Selected:
+    """Some rows of other inputs: the training part, say. Items keep the number they had, and with it their draws."""
+
+    def __init__(self, inputs: Inputs, rows: NDArray[np.int64] | Tensor) -> None:
+        self.inputs, self.rows = inputs, torch.as_tensor(rows, dtype=torch.int64)
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def batch(self, rows: Tensor, epoch: int | None = None) -> Tensor:
+        return self.inputs.batch(self.rows[rows], epoch)
+
+    def describe(self) -> dict[str, Any]:
+        """How a raw item becomes a tensor, if the inputs can say."""
+        describe = getattr(self.inputs, "describe", None)
+        return {} if describe is None else describe()
+
+
 @dataclass(frozen=True)
 class Items:
     """Inputs and labels, row by row."""
@@ -51,6 +73,18 @@ class Items:
     def __len__(self) -> int:
         return len(self.labels)
 
+    def take(self, rows: Tensor) -> Items:
+        """These rows, in this order."""
+        return Items(Selected(self.inputs, rows), self.labels.take(rows))
+
+    def duplicates(self) -> int:
+        """How many items have the same input as an item before them."""
+        seen: set[bytes] = set()
+        for rows in torch.arange(len(self)).split(256):
+            for row in self.inputs.batch(rows).numpy():
+                seen.add(hashlib.blake2b(row.tobytes(), digest_size=16).digest())
+        return len(self) - len(seen)
+
 
 @dataclass(frozen=True)
 class DataSet:
@@ -61,6 +95,7 @@ class DataSet:
     validation: Items
     test: Items
     truth: LabelStore | None = None  # training labels before some were hidden, where they are known
+    published: Tensor | None = None  # [C] positives that decide the groups, where some of them were held out of `train`
     notes: dict[str, Any] = field(default_factory=dict)  # how it was made, for the record
     remarks: tuple[str, ...] = ()  # what was guessed or decided for the user, who should see it
 
@@ -69,5 +104,5 @@ class DataSet:
             if split.labels.names != self.train.labels.names:
                 raise UserError(
                     f"the splits of '{self.name}' do not have the same label list "
-                    f"({self.train.labels.labels} and {split.labels.labels} labels): expected the same names in one order"
+                    f"({self.train.labels.labels} and {split.labels.labels} labels): expected one list in one order"
                 )

@@ -41,5 +41,5 @@ def _best(p: Tensor, positive: Tensor) -> float | None:
     last_of_tie = torch.ones(len(p), dtype=torch.bool)
     last_of_tie[:-1] = ranked[:-1] > ranked[1:]  # equal probabilities fall on one side together
     cut = int(torch.where(last_of_tie, f1, -1.0).argmax())
-    below = ranked[cut + 1] if cut + 1 < len(p) else ranked[cut] / 2.0
+    below = ranked[cut + 1] if cut + 1 < len(p) else ranked[cut] - 1e-6  # just below the lowest: decide for all
     return float((ranked[cut] + below) / 2.0)
