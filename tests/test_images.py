@@ -13,6 +13,7 @@ from PIL import Image
 from raretag.core.errors import UserError
 from raretag.data.inputs import images as module
 from raretag.data.inputs.augment import MEAN, STD, Augment
+from raretag.data.inputs.described import inputs_from
 from raretag.data.inputs.images import Images, square, verify
 from raretag.data.inputs.selected import Selected
 from raretag.data.python import from_huggingface
@@ -241,6 +242,12 @@ def test_images_of_a_huggingface_dataset_are_as_those_of_files(folder):
     row = int(data.train.inputs.rows[0])
     expected = Images(paths(folder), size=8).batch(torch.tensor([row]))
     assert torch.equal(data.train.inputs.batch(torch.tensor([0])), expected)
+
+
+def test_new_images_become_what_validation_images_became(folder):
+    data = table(folder, [f"{number}.png" for number in range(12)], fit="crop").load()
+    again = inputs_from(data.test.inputs.describe(), paths(folder)).batch(data.test.inputs.rows)
+    assert torch.equal(again, data.test.inputs.batch(torch.arange(len(data.test))))
 
 
 def test_real_photographs_are_read():

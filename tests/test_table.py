@@ -16,6 +16,7 @@ from scipy import sparse
 
 from raretag.core import catalogue
 from raretag.core.errors import UserError
+from raretag.data.inputs.described import inputs_from
 from raretag.data.inputs.features import Features, Scale
 from raretag.data.python import from_arrays, from_huggingface, from_torch
 from raretag.data.reading.cells import guess_delimiter
@@ -332,6 +333,18 @@ def test_sparse_features_give_the_same_batches_as_dense_ones():
     dense = np.random.default_rng(0).random((10, 6)).astype(np.float32) * (np.arange(6) % 2)
     some = torch.tensor([3, 1, 1])
     assert torch.equal(Features(sparse.csr_array(dense)).batch(some), Features(dense).batch(some))
+
+
+def test_new_features_become_what_training_features_became(write):
+    content = "x,y2,cat\n" + "".join(f"{i},{i * i},{i % 2}\n" for i in range(20))
+    data = Table(file=write("a.csv", content)).load()
+    raw = np.array([[i, i * i] for i in range(20)], np.float32)
+    shipped = json.loads(json.dumps(data.train.inputs.describe()))
+    expected = data.train.inputs.batch(torch.arange(len(data.train)))
+    assert torch.equal(inputs_from(shipped, raw).batch(data.train.inputs.rows), expected)
+    assert shipped["names"] == ["x", "y2"]
+    with pytest.raises(UserError, match="the model expects"):
+        inputs_from(shipped, raw[:, :1])
 
 
 def test_scales_of_large_numbers_lose_nothing():

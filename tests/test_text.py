@@ -16,6 +16,7 @@ from safetensors.torch import save_file
 from raretag.core.errors import UserError
 from raretag.data.inputs import encoder as encoder_module
 from raretag.data.inputs.bert import Bert, BertShape
+from raretag.data.inputs.described import inputs_from
 from raretag.data.inputs.encoder import SentenceEncoder
 from raretag.data.inputs.text import TfIdf
 from raretag.data.python import from_arrays
@@ -204,6 +205,22 @@ def test_a_table_of_texts_can_be_encoded(folder, tmp_path, monkeypatch):
     assert torch.allclose(batch.norm(dim=1), torch.ones(len(batch)), atol=1e-5)
     assert data.train.inputs.describe()["sha256"]
     assert encoder_module.cache_folder() == tmp_path / "cache"
+
+
+def test_new_texts_become_what_training_texts_became(folder, tmp_path, monkeypatch):
+    monkeypatch.setenv("RARETAG_CACHE", str(tmp_path / "cache"))
+    texts = ["red car", "blue bird"] * 10
+    (tmp_path / "t.csv").write_text("text,tags\n" + "".join(f"{t},{t[0]}\n" for t in texts))
+    for options in ({}, {"representation": "encoder", "encoder": str(folder)}):
+        data = Table(file=str(tmp_path / "t.csv"), **options).load()
+        shipped = json.loads(json.dumps(data.train.inputs.describe()))
+        again = inputs_from(shipped, texts, encoder=folder).batch(data.train.inputs.rows)
+        assert torch.equal(again, data.train.inputs.batch(torch.arange(len(data.train))))
+    (folder / "tokenizer.json").write_text('{"another": 1}')
+    with pytest.raises(UserError, match="not the encoder of training"):
+        inputs_from(shipped, texts, encoder=folder)
+    with pytest.raises(UserError, match="not a list of texts"):
+        inputs_from(shipped, "one text", encoder=folder)
 
 
 def test_mistakes_with_encoders_are_answered(folder, tmp_path, monkeypatch):

@@ -51,8 +51,8 @@ class Cells:
             return [cell]
         if self.delimiter == LISTED:
             return _clean(_listed(cell, row), row)
-        parts = cell.split() if self.delimiter == " " else cell.split(self.delimiter)
-        return list(dict.fromkeys(filter(None, map(str.strip, parts))))
+        parts = cell.split() if self.delimiter == " " else [part.strip() for part in cell.split(self.delimiter)]
+        return list(dict.fromkeys(part for part in parts if part))
 
     def said(self) -> str:
         if self.delimiter in (WHOLE, LISTED):

@@ -77,13 +77,21 @@ def _number(row: int, value: str | None) -> float:
 
 
 def states(column: pa.Array) -> NDArray[np.int8]:
-    """Every cell of a column that stands for one label: POSITIVE, NEGATIVE, UNKNOWN, BLANK or WRONG."""
+    """Every cell of a column that stands for one label: POSITIVE, NEGATIVE, UNKNOWN, BLANK or WRONG.
+
+    After the first wrong cell, others that differ from all before it are called wrong too.
+    """
     if is_list(column):
         return np.full(len(column), WRONG, np.int8)
     coded = column.dictionary_encode()  # few different cells, many rows
     if isinstance(coded, pa.ChunkedArray):
         coded = coded.combine_chunks()
-    known = np.array([*(_state(value) for value in coded.dictionary.to_pylist()), BLANK], np.int8)
+    known = np.full(len(coded.dictionary) + 1, WRONG, np.int8)
+    known[-1] = BLANK
+    for number, value in enumerate(coded.dictionary):  # in the order of the rows, so the first wrong cell is enough
+        known[number] = _state(value.as_py())
+        if known[number] == WRONG:
+            break
     return np.asarray(known[coded.indices.fill_null(len(known) - 1).to_numpy(zero_copy_only=False)])
 
 

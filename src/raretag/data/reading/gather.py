@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from array import array
+import itertools
 from collections.abc import Callable, Iterable, Sequence
+from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 from scipy import sparse
 
+from raretag.core.catalogue import nearest
 from raretag.core.errors import UserError
 from raretag.data.reading.cells import Cells
 from raretag.data.reading.columns import BLANK, NEGATIVE, POSITIVE, UNKNOWN, WRONG, CellError, states
 from raretag.labels.entries import Absent
 from raretag.labels.store import LabelStore
+
+Listed: TypeAlias = "list[list[str] | None]"
 
 _MOST_BLANK = 200_000_000  # labels of rows without any, which must be stored one by one
 
@@ -28,32 +32,52 @@ class ListedLabels:
         self.cells, self.place, self.with_negatives = cells, place, with_negatives
         self.given = names
         self.numbers: dict[str, int] = {name: number for number, name in enumerate(names or ())}
-        self.rows, self.columns, self.values = array("q"), array("q"), array("b")
+        self.entries: list[tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float32]]] = []  # row, column, state
         self.items, self.empty = 0, 0
         self.unlabelled: list[int] = []  # rows of which nobody said anything
 
     def add(self, positives: pa.Array, negatives: pa.Array | None) -> None:
-        first = self.items
         present = self._lists(positives)
-        absent = [None] * len(present) if negatives is None else self._lists(negatives)
-        for row, (yes, no) in enumerate(zip(present, absent, strict=True), start=first):
-            if yes is None and not no:
-                self.unlabelled.append(row)
-            elif not yes:
-                self.empty += 1
-            both = set(yes or ()) & set(no or ())
-            if both:
-                raise UserError(
-                    f"{self.place(row)}: the label {min(both)!r} is positive and negative; expected one of them"
-                )
-            for labels, state in ((yes or (), POSITIVE), (no or (), NEGATIVE)):
-                for label in labels:
-                    self.rows.append(row)
-                    self.columns.append(self._number(label, row))
-                    self.values.append(state)
+        absent = None if negatives is None else self._lists(negatives)
+        if absent is not None:
+            self._check_states(present, absent)
+        for row, yes in enumerate(present):
+            if not yes:
+                silent = yes is None and not (absent and absent[row])
+                self.empty += not silent
+                if silent:
+                    self.unlabelled.append(self.items + row)
+        self._keep(present, POSITIVE)
+        self._keep(absent or [], NEGATIVE)
         self.items += len(present)
 
-    def _lists(self, column: pa.Array) -> list[list[str] | None]:
+    def _check_states(self, present: Listed, absent: Listed) -> None:
+        for row, (yes, no) in enumerate(zip(present, absent, strict=True)):
+            both = set(yes or ()) & set(no or ())
+            if both:
+                where = self.place(self.items + row)
+                raise UserError(f"{where}: the label {min(both)!r} is positive and negative; expected one of them")
+
+    def _keep(self, lists: Listed, state: int) -> None:
+        lengths = [len(row or ()) for row in lists]
+        labels = itertools.chain.from_iterable(row or () for row in lists)
+        rows = self.items + np.repeat(np.arange(len(lists)), lengths)
+        known = self.numbers
+        if self.given is None:
+            columns = np.array([known.setdefault(label, len(known)) for label in labels], np.int64)
+        else:
+            columns = np.array([known.get(label, -1) for label in labels], np.int64)
+            if columns.size and columns.min() < 0:
+                self._refuse(lists, int(np.argmin(columns)), rows)
+        self.entries.append((rows, columns, np.full(len(rows), state, np.float32)))
+
+    def _refuse(self, lists: Listed, place: int, rows: NDArray[np.int64]) -> None:
+        assert self.given is not None
+        label = next(itertools.islice(itertools.chain.from_iterable(row or () for row in lists), place, None))
+        where = self.place(int(rows[place]))
+        raise UserError(f"{where}: the label {label!r} is not in data.names; {nearest(label, self.given)}")
+
+    def _lists(self, column: pa.Array) -> Listed:
         try:
             return self.cells.lists(column)
         except CellError as error:
@@ -62,25 +86,13 @@ class ListedLabels:
                 "expected names everywhere or numbers everywhere"
             ) from None
 
-    def _number(self, label: str, row: int) -> int:
-        number = self.numbers.get(label)
-        if number is None:
-            if self.given is not None:
-                from raretag.core.catalogue import nearest
-
-                raise UserError(
-                    f"{self.place(row)}: the label {label!r} is not in data.names; {nearest(label, self.given)}"
-                )
-            number = self.numbers[label] = len(self.numbers)
-        return number
-
     def store(self, keep: NDArray[np.int64], ids: Iterable[str] | None, absent: Absent | None) -> LabelStore:
         absent = absent or ("unknown" if self.with_negatives else "negative")
         names = list(self.numbers) if self.given is not None else in_order(self.numbers)
         place = np.empty(len(names), np.int64)
         place[[self.numbers[name] for name in names]] = np.arange(len(names))
-        rows, columns = np.array(self.rows, np.int64), place[np.array(self.columns, np.int64)]
-        values = np.array(self.values, np.float32)
+        rows, columns, values = (np.concatenate(arrays) for arrays in zip(*self.entries, strict=True))
+        columns = place[columns]
         if absent == "negative" and self.unlabelled:
             if len(self.unlabelled) * len(names) > _MOST_BLANK:
                 raise UserError(

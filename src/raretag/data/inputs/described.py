@@ -1,0 +1,57 @@
+"""New items, made into tensors as the training items were: from what `describe()` said and was shipped as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from raretag.core.errors import UserError
+from raretag.data.inputs.features import Features, Scale
+from raretag.data.inputs.images import Images
+from raretag.data.inputs.text import TfIdf
+from raretag.labels.collection import Inputs
+
+
+def inputs_from(description: dict[str, Any], raw: Any, *, encoder: Path | None = None) -> Inputs:
+    """`raw` is a list of image paths, a list of texts, or an array of features, whichever was described.
+
+    A sentence encoder is not shipped with the model: `encoder` is its folder, which must be the one of training.
+    """
+    kind = description.get("kind")
+    if kind == "images":
+        return Images(_texts(raw), size=description["size"], fit=description["fit"])
+    if kind == "tfidf":
+        return TfIdf.from_vocabulary(description).inputs(_texts(raw))
+    if kind == "encoder":
+        return _encoded(description, _texts(raw), encoder)
+    if kind == "features":
+        return _features(description, raw)
+    raise UserError(f"inputs of kind {kind!r} are not known; expected images, tfidf, encoder or features")
+
+
+def _texts(raw: Any) -> Sequence[str]:
+    if isinstance(raw, str) or not all(isinstance(item, str) for item in raw):
+        raise UserError("the items are not a list of texts; expected one text or one path for each")
+    return list(raw)
+
+
+def _features(description: dict[str, Any], raw: Any) -> Inputs:
+    scale = description["scale"]
+    made = Features(
+        raw, names=description["names"], scale=None if scale is None else Scale(scale["mean"], scale["std"])
+    )
+    if list(made.values.shape[1:]) != description["shape"]:
+        raise UserError(f"items have {list(made.values.shape[1:])} features; the model expects {description['shape']}")
+    return made
+
+
+def _encoded(description: dict[str, Any], texts: Sequence[str], folder: Path | None) -> Inputs:
+    from raretag.data.inputs.encoder import SentenceEncoder
+
+    if folder is None:
+        raise UserError(f"the model reads texts through the encoder '{description['name']}'; name its folder")
+    encoder = SentenceEncoder(folder, longest=description["longest"])
+    if encoder.digest != description["sha256"]:
+        raise UserError(f"'{folder}' is not the encoder of training, '{description['name']}': its files differ")
+    return encoder.inputs(texts)
