@@ -1,4 +1,4 @@
-"""The four papers' methods with 40 % of the positives hidden, on the embedded digits. Resumable: finished runs are kept.
+"""The four papers' methods with 40 % of the positives hidden, on the embedded digits. Resumable.
 
     python benchmarks/hidden_positives.py            # 8 methods x 3 seeds, about 20 minutes on two cores
     python benchmarks/hidden_positives.py --table    # the table of what is there

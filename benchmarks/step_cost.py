@@ -3,8 +3,8 @@
     python benchmarks/step_cost.py [--rounds 15] [--threads 2]
 
 ResNet-12 on 32 x 32 images, batch 128, 20 labels, SGD. Steps of all methods are interleaved and the median of the ratio
-to the BCE step of the same round is taken, so that a busy machine disturbs all alike. Goals: 1.05 for methods that are a
-loss, 3.2 for COMIC with its three backbones. Result: benchmarks/results/step_cost.json.
+to the BCE step of the same round is taken, so that a busy machine disturbs all alike. Goals: 1.05 for methods that are
+a loss, 3.2 for COMIC with its three backbones. Result: benchmarks/results/step_cost.json.
 """
 
 from __future__ import annotations
@@ -22,7 +22,6 @@ from raretag.core import catalogue
 from raretag.core.context import Context
 from raretag.core.targets import Targets
 from raretag.labels.store import LabelStore
-from raretag.models.heads.linear import Linear
 from raretag.models.small_resnet import SmallResnet
 
 RESULT = Path(__file__).parent / "results" / "step_cost.json"

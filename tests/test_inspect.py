@@ -60,9 +60,9 @@ def test_a_table_of_ones_own_is_inspected_and_trained(tmp_path):
     generator = np.random.default_rng(0)
     x = generator.normal(size=(120, 3))
     rows = ["a,b,c,tags"]
-    rows += [
-        f"{a:.4f},{b:.4f},{c:.4f},{';'.join(t for t, on in zip('xyz', (a > 0, b > 0, c > 1)) if on)}" for a, b, c in x
-    ]
+    for a, b, c in x:
+        tags = [tag for tag, on in zip("xyz", (a > 0, b > 0, c > 1), strict=True) if on]
+        rows.append(f"{a:.4f},{b:.4f},{c:.4f},{';'.join(tags)}")
     (tmp_path / "my.csv").write_text("\n".join(rows) + "\n")
     done = raretag("inspect", "my.csv", cwd=tmp_path)
     assert done.returncode == 0, done.stderr

@@ -3,6 +3,7 @@
 import re
 import subprocess
 import sys
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -27,7 +28,7 @@ commands = re.findall(r"^    raretag train (.+?)(?:\s+#.*)?$", README, flags=re.
 @pytest.mark.parametrize("command", [command for command in commands if "--config" not in command])
 def test_the_settings_of_the_readme_exist(command):
     words = command.split()
-    changes = [word for before, word in zip(words, words[1:], strict=False) if before == "--set"]
+    changes = [word for before, word in pairwise(words) if before == "--set"]
     config = compose(None, changes)
     method = words[words.index("--method") + 1] if "--method" in words else config.method.name
     assert method in catalogue.names("methods")

@@ -84,8 +84,10 @@ def check_names(config: Config) -> None:
     roots = [Path(), *(Path(root) for root in (config.data.root, os.environ.get("RARETAG_DATA")) if root)]
     if "file" in config.data.options and not any((root / file).exists() for root in roots):
         raise UserError(f"the data file '{file}' does not exist")
-    for room, name in (("data", config.data.name), ("methods", config.method.name), ("models", config.model.name)):
-        if name != "auto" and name not in catalogue.names(room):
+    named = [("data", config.data.name), ("methods", config.method.name), ("models", config.model.name)]
+    named += [("models", config.encoder.name), ("sampling", config.sampler.name), ("models.heads", config.head.name)]
+    for room, name in named:
+        if name not in ("auto", "none") and name not in catalogue.names(room):
             raise UserError(f"there is no '{name}' in {room}; {catalogue.nearest(name, catalogue.names(room))}")
 
 

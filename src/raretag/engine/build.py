@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ from raretag.core.errors import UserError
 from raretag.core.method import Method
 from raretag.core.statistics import LabelStatistics
 from raretag.engine.config import Config, Data, Train
+from raretag.engine.encode import encoded
 from raretag.engine.fit import Sampler, Training
 from raretag.labels.collection import DataSet, Items
 from raretag.labels.groups import groups
@@ -37,8 +39,11 @@ class Prepared:
     training: Training
 
 
-def prepare(config: Config, fabric: Fabric) -> Prepared:
+def prepare(config: Config, fabric: Fabric, say: Callable[[str], None] = lambda line: None) -> Prepared:
     data = load(config.data, config.seed)
+    if config.encoder.name != "none":
+        with fabric.rank_zero_first():  # the first process computes what the others then read
+            data = encoded(data, build_encoder(config, data), workers=config.train.workers, say=say)
     statistics = data.train.labels.statistics()
     method = catalogue.build_method(
         config.method.name, statistics, items=len(data.train), seed=config.seed, **config.method.options
@@ -179,6 +184,15 @@ def positives_of(labels: LabelStore) -> csr_array:
 
 def input_shape(data: DataSet) -> tuple[int, ...]:
     return tuple(data.train.inputs.batch(torch.arange(1)).shape[1:])
+
+
+def build_encoder(config: Config, data: DataSet) -> nn.Module:
+    shape = input_shape(data)
+    torch.manual_seed(config.seed)
+    encoder: nn.Module = catalogue.build(
+        "models", config.encoder.name, config.encoder.options, channels=shape[0], size=math.prod(shape)
+    )
+    return encoder
 
 
 def build_model(config: Config, data: DataSet, statistics: LabelStatistics) -> nn.Module:

@@ -1,7 +1,7 @@
 """All settings of a run, checked. Imports no torch, so that mistakes are found at once.
 
-`data`, `method`, `model`, `branches`, `head` and `sampler` name a module and carry its options beside the name; the
-options are checked by the module's own constructor when the run is built.
+`data`, `method`, `encoder`, `model`, `branches`, `head` and `sampler` name a module and carry its options beside the
+name; the options are checked by the module's own constructor when the run is built.
 """
 
 from __future__ import annotations
@@ -34,6 +34,10 @@ class Named(BaseModel):
 
 class Chosen(Named):
     name: str = "auto"  # what the data and the method want
+
+
+class Encoder(Named):
+    name: str = "none"  # or a model, whose features replace the inputs
 
 
 class Method(Named):
@@ -98,6 +102,7 @@ class Train(Section):
 class Config(Section):
     data: Data = Data()
     method: Method = Method()
+    encoder: Encoder = Encoder()
     model: Chosen = Chosen()
     branches: Chosen = Chosen()
     head: Chosen = Chosen()
@@ -174,7 +179,7 @@ def put(tree: dict[str, Any], path: str, value: Any) -> None:
 
 
 def checked(tree: dict[str, Any]) -> Config:
-    named = ("data", "method", "model", "branches", "head", "sampler")
+    named = ("data", "method", "encoder", "model", "branches", "head", "sampler")
     tree = {key: {"name": value} if key in named and isinstance(value, str) else value for key, value in tree.items()}
     try:
         return Config.model_validate(tree)

@@ -41,7 +41,7 @@ def run(
         raise UserError(f"the run folder '{folder}' exists; continue it with --resume or replace it with --overwrite")
     fabric = build_fabric(config.train)
     fabric.launch()
-    prepared = prepare(config, fabric)
+    prepared = prepare(config, fabric, say if fabric.is_global_zero else lambda line: None)
     if fabric.is_global_zero:
         for remark in prepared.data.remarks:
             say(remark)

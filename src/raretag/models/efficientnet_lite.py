@@ -18,11 +18,13 @@ from raretag.core.errors import UserError
 from raretag.models.layers.batch_norm import over_processes
 from raretag.models.layers.frozen import freeze
 
-MEAN, STD = 127 / 255, 128 / 255  # as in training, for each colour
+# These networks were trained with one mean and deviation for all colours, our images come with those of ImageNet.
+MEAN, STD = 127 / 255, 128 / 255
+IMAGENET_MEAN, IMAGENET_STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 
 
 class EfficientnetLite(nn.Module):
-    """Images [B, 3, H, W] in [0, 1] to features [B, 1280]. Frozen, it is a fixed function."""
+    """Images [B, 3, H, W], normalised as for ImageNet, to features [B, 1280]. Frozen, it is a fixed function."""
 
     features = 1280
 
@@ -45,7 +47,9 @@ class EfficientnetLite(nn.Module):
         self.network = network.to(memory_format=torch.channels_last)  # a third faster on CPUs
 
     def forward(self, images: Tensor) -> Tensor:
-        maps: Tensor = self.network.extract_features((images - MEAN) / STD)  # type: ignore[operator]
+        mean, std = (images.new_tensor(values)[:, None, None] for values in (IMAGENET_MEAN, IMAGENET_STD))
+        pixels = images * std + mean  # in [0, 1] again
+        maps: Tensor = self.network.extract_features((pixels - MEAN) / STD)  # type: ignore[operator]
         return maps.mean(dim=(2, 3))
 
     def train(self, mode: bool = True) -> EfficientnetLite:

@@ -1,0 +1,71 @@
+"""Features of a frozen backbone, computed once and kept on disk: training heads on them is quick, also on a CPU.
+
+The cache is `$RARETAG_CACHE`, or `raretag` in the user's cache folder. A file's name is a hash of the encoder, its
+weights and the items, so that a change of any of them is a new file and an old file is never wrong.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import torch
+from safetensors.torch import load_file, save_file
+from torch import Tensor, nn
+
+from raretag.engine.loader import inputs_of
+from raretag.labels.collection import DataSet, Items, TensorInputs
+
+SAMPLE = 16  # items whose inputs are part of the hash
+
+
+def encoded(data: DataSet, encoder: nn.Module, *, workers: int, say: Callable[[str], None]) -> DataSet:
+    """The same data set with features [N, D] in place of its inputs."""
+    encoder.eval()
+    splits = {}
+    for name in ("train", "validation", "test"):
+        items: Items = getattr(data, name)
+        path = cache_folder() / f"{key_of(items, encoder)}.safetensors"
+        if not path.exists():
+            say(f"computing features of {len(items):,} {name} items, once: kept as {path}")
+            write(path, features_of(items, encoder, workers, say))
+        splits[name] = Items(TensorInputs(load_file(path)["features"]), items.labels)
+    return replace(data, **splits)
+
+
+@torch.no_grad()
+def features_of(items: Items, encoder: nn.Module, workers: int, say: Callable[[str], None]) -> Tensor:
+    parts, done, told = [], 0, 0
+    for rows, inputs in inputs_of(items, list(torch.arange(len(items)).split(32)), None, workers):
+        parts.append(encoder(inputs).float())
+        done += len(rows)
+        if done * 10 // len(items) > told:
+            told = done * 10 // len(items)
+            say(f"features: {done:,} of {len(items):,}")
+    return torch.cat(parts)
+
+
+def cache_folder() -> Path:
+    told = os.environ.get("RARETAG_CACHE")
+    return Path(told) if told else Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "raretag"
+
+
+def key_of(items: Items, encoder: nn.Module) -> str:
+    digest = hashlib.sha256(f"{type(encoder).__name__} {len(items)}".encode())
+    for name, tensor in encoder.state_dict().items():
+        digest.update(name.encode())
+        digest.update(tensor.detach().contiguous().flatten().view(torch.uint8).numpy())
+    digest.update(repr(list(items.labels.ids)).encode())
+    some = torch.linspace(0, len(items) - 1, min(SAMPLE, len(items))).long()
+    digest.update(items.inputs.batch(some).contiguous().numpy())
+    return digest.hexdigest()[:32]
+
+
+def write(path: Path, features: Tensor) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    new = path.with_name(f"{path.name}.{os.getpid()}.new")
+    save_file({"features": features.contiguous()}, new)
+    os.replace(new, path)
