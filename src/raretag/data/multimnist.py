@@ -65,22 +65,22 @@ class Multimnist:
         self.validation, self.validation_digits = validation, validation_digits  # digits of each class
         self.test_items = test_items  # 0: all 90,000
         self.place = Place("multimnist", __doc__, root)
-        self.remarks: tuple[str, ...] = ()
 
     def labels(self) -> dict[str, LabelStore]:
-        return {name: pairs.labels for name, pairs in self._pairs().items()}
+        return {name: pairs.labels for name, pairs in self._pairs()[0].items()}
 
     def load(self) -> DataSet:
-        pairs = self._pairs()
+        pairs, remarks = self._pairs()
         images = {"train": self._images(FILES[0]), "test": self._images(FILES[2])}
         images["validation"] = images["train"]
         items = {name: Items(Superimposed(images[name], pair), pair.labels) for name, pair in pairs.items()}
         notes: dict[str, Any] = {"largest": self.largest, "ratio": self.ratio, "seed": self.seed}
         return DataSet(
-            "multimnist", items["train"], items["validation"], items["test"], notes=notes, remarks=self.remarks
+            "multimnist", items["train"], items["validation"], items["test"], notes=notes, remarks=tuple(remarks)
         )
 
-    def _pairs(self) -> dict[str, Pairs]:
+    def _pairs(self) -> tuple[dict[str, Pairs], list[str]]:
+        """The pairs of each part, and what should be said about them."""
         digit, test_digit = self._digits(FILES[1]), self._digits(FILES[3])
         single = LabelStore.from_lists([[d] for d in digit.tolist()], names=NAMES)
         listed = exponential(single, self.ratio, self.seed, self.largest or None)
@@ -88,18 +88,18 @@ class Multimnist:
         partner = listed[(np.arange(len(listed)) + 1 + others) % len(listed)]  # anyone but itself
         train = Pairs(digit, listed, partner, self.seed, 1)
         test = balanced(test_digit, np.arange(len(test_digit)), self.seed, 2)
+        remarks = []
         if 0 < self.test_items < len(test):
             test = test.take(np.sort(chance.permutation(len(test), _PURPOSE, self.seed, 3)[: self.test_items].numpy()))
-            self.remarks = (f"test: {self.test_items:,} of the {9 * len(test_digit):,} images, drawn by the seed",)
+            remarks.append(f"test: {self.test_items:,} of the {9 * len(test_digit):,} images, drawn by the seed")
         if self.validation:
             kept, held = split(train.labels, [1 - self.validation, self.validation], self.seed).parts
-            self.remarks = (*self.remarks, f"validation: {len(held):,} training images, held out")
-            return {"train": train.take(kept), "validation": train.take(held), "test": test}
+            remarks.append(f"validation: {len(held):,} training images, held out")
+            return {"train": train.take(kept), "validation": train.take(held), "test": test}, remarks
         rows, short = remaining(digit, listed, self.validation_digits, self.seed)
         again = f"; of {', '.join(NAMES[d] for d in short)} training digits are shown again" if short else ""
-        remark = f"validation: training digits that the long tail left over, balanced{again}; the paper has none"
-        self.remarks = (*self.remarks, remark)
-        return {"train": train, "validation": balanced(digit, rows, self.seed, 4), "test": test}
+        remarks.append(f"validation: training digits that the long tail left over, balanced{again}; the paper has none")
+        return {"train": train, "validation": balanced(digit, rows, self.seed, 4), "test": test}, remarks
 
     def _digits(self, names: str) -> Ints:
         path = self.place.file(names)
