@@ -70,14 +70,13 @@ def verified(path: Path, labels: dict[str, int], names: Sequence[str], others: s
     `labels` gives the column of each label id; lines of other labels are refused or, with "skip", left out.
     """
     gathered = _Gathered(path, names)
-    last, header = "", False
-    for number, line in lines(path, _LONGEST):
+    add_row, add_label, add_state = gathered.row.append, gathered.label.append, gathered.state.append
+    stream = lines(path, _LONGEST)
+    first, last = next(stream)[1], ""
+    if tuple(first.split(",")[:4]) != COLUMNS:
+        raise wrong(path, f"starts with {shown(first)}; expected the columns {','.join(COLUMNS)}", 1)
+    for number, line in stream:
         words = line.split(",")
-        if not header:
-            header = True
-            if tuple(words[:4]) != COLUMNS:
-                raise wrong(path, f"starts with {shown(line)}; expected the columns {','.join(COLUMNS)}", number)
-            continue
         if len(words) < 4:
             raise wrong(path, f"{shown(line)} has {len(words)} columns; expected {len(COLUMNS)}", number)
         label = labels.get(words[2], -1)
@@ -91,9 +90,9 @@ def verified(path: Path, labels: dict[str, int], names: Sequence[str], others: s
         if words[0] != last:
             gathered.next_image(_image(path, words[0], number))
             last = words[0]
-        gathered.row.append(gathered.image)
-        gathered.label.append(label)
-        gathered.state.append(state)
+        add_row(gathered.image)
+        add_label(label)
+        add_state(state)
     return gathered.store()
 
 
@@ -123,7 +122,8 @@ class _Gathered:
         self.check(positives, negatives, len(self.ids) - self.image - 1)
         self.positives.append(positives)
         self.negatives.append(negatives)
-        self.row, self.label, self.state, self.image = array("i"), array("i"), array("b"), -1
+        del self.row[:], self.label[:], self.state[:]
+        self.image = -1
 
     def check(self, positives: Rows, negatives: Rows, first: int) -> None:
         both = np.intersect1d(positives.keys(len(self.names)), negatives.keys(len(self.names)), assume_unique=True)
