@@ -8,6 +8,7 @@ from scipy.sparse import csr_array
 from raretag.core import catalogue
 from raretag.core.errors import UserError
 from raretag.engine.batches import cut, share
+from raretag.sampling.loading.stream import Stream
 
 
 def long_tailed(items=400, labels=8, seed=0):
@@ -108,3 +109,41 @@ def test_repeat_factors_follow_their_formula():
     seen = torch.bincount(rows, minlength=100) / 400
     assert (seen[4:] == 1).all()
     assert ((seen[:4] - 2.5).abs() < 0.1).all()
+
+
+@pytest.mark.parametrize("processes", [1, 2, 8])
+def test_streams_of_all_processes_are_the_order(processes):
+    order = build("class_aware", long_tailed())
+    streams = [Stream(order, rank=rank, processes=processes) for rank in range(processes)]
+    for epoch in (0, 1):
+        for stream in streams:
+            stream.set_epoch(epoch)
+        shares = [list(stream) for stream in streams]
+        assert [len(stream) for stream in streams] == [len(share) for share in shares]
+        dealt = [share[turn] for turn in range(len(shares[0])) for share in shares if turn < len(share)]
+        assert dealt == order.epoch(epoch).tolist()
+
+
+def test_a_stream_goes_on_where_it_was_saved():
+    stream = Stream(build("uniform", long_tailed()))
+    stream.set_epoch(2)
+    reader = iter(stream)
+    first = [next(reader) for _ in range(100)]
+    again = Stream(build("uniform", long_tailed()))
+    again.load_state_dict(stream.state_dict())
+    again.set_epoch(2)
+    assert first + list(again) == stream.order.epoch(2).tolist()
+
+
+def test_an_engine_that_wraps_a_stream_is_told_so():
+    class DistributedSamplerWrapper(torch.utils.data.DistributedSampler):
+        def __init__(self, sampler):
+            self.sampler = sampler
+            super().__init__(list(range(len(sampler))), num_replicas=2, rank=0)
+
+        def __iter__(self):
+            indices = list(self.sampler)
+            return (indices[index] for index in super().__iter__())
+
+    with pytest.raises(UserError, match="share its indices out twice"):
+        list(DistributedSamplerWrapper(Stream(build("uniform", long_tailed()))))

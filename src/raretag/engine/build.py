@@ -39,8 +39,15 @@ class Prepared:
     training: Training
 
 
-def prepare(config: Config, fabric: Fabric, say: Callable[[str], None] = lambda line: None) -> Prepared:
-    data = load(config.data, config.seed)
+def prepare(
+    config: Config,
+    fabric: Fabric,
+    say: Callable[[str], None] = lambda line: None,
+    data: DataSet | None = None,
+    model: nn.Module | None = None,
+) -> Prepared:
+    """Data and model are made as configured, unless a user of the library brings his own."""
+    data = load(config.data, config.seed) if data is None else data
     if config.encoder.name != "none":
         with fabric.rank_zero_first():  # the first process computes what the others then read
             data = encoded(data, build_encoder(config, data), workers=config.train.workers, say=say)
@@ -57,7 +64,7 @@ def prepare(config: Config, fabric: Fabric, say: Callable[[str], None] = lambda 
             "batch at once, so it cannot be made of parts; use a smaller train.batch_size"
         )
     torch.manual_seed(config.seed)  # the model's first weights
-    model = fabric.to_device(build_model(config, data, statistics))
+    model = fabric.to_device(build_model(config, data, statistics) if model is None else model)
     if config.train.precision == "64-true":  # Fabric would turn the logits back into float32
         model = model.double()
     positives = positives_of(data.train.labels)
@@ -86,7 +93,7 @@ def build_fabric(train: Train) -> Fabric:
     """One process, several that Fabric starts (`devices`), or those that torchrun or a cluster has started."""
     started = int(os.environ.get("LOCAL_WORLD_SIZE", "0"))
     devices = started or train.devices
-    nodes = int(os.environ["WORLD_SIZE"]) // started if started else 1
+    nodes = int(os.environ["WORLD_SIZE"]) // started if started else train.nodes
     many = devices * nodes > 1
     return Fabric(
         accelerator=train.accelerator,

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from safetensors.torch import save_file
-from torch import Tensor
+from torch import Tensor, nn
 
 from raretag.core.errors import UserError
 from raretag.engine import state
@@ -20,7 +20,7 @@ from raretag.engine.evaluate import logits_of
 from raretag.engine.fit import Step, fit
 from raretag.engine.log import Log
 from raretag.engine.record import card_of, record_of, write_json, write_text
-from raretag.labels.collection import Items
+from raretag.labels.collection import DataSet, Items
 from raretag.metrics.evaluation import evaluate
 from raretag.metrics.thresholds import best_f1_thresholds
 
@@ -31,17 +31,23 @@ def run(
     config: Config,
     folder: Path,
     *,
+    data: DataSet | None = None,
+    model: nn.Module | None = None,
     resume: bool = False,
     overwrite: bool = False,
     say: Callable[[str], None] = print,
     watch: Watch = lambda step, row: None,
 ) -> dict[str, Any]:
-    """Train, evaluate, write everything into `folder`, and return the record."""
+    """Train, evaluate, write everything into `folder`, and return the record.
+
+    From Python `data` may be a data set of your own (raretag.data.python makes one from arrays) and `model` any module
+    from inputs to logits; else they are made as the configuration says.
+    """
     if folder.exists() and not (resume or overwrite):
         raise UserError(f"the run folder '{folder}' exists; continue it with --resume or replace it with --overwrite")
     fabric = build_fabric(config.train)
     fabric.launch()
-    prepared = prepare(config, fabric, say if fabric.is_global_zero else lambda line: None)
+    prepared = prepare(config, fabric, say if fabric.is_global_zero else lambda line: None, data, model)
     if fabric.is_global_zero:
         for remark in prepared.data.remarks:
             say(remark)

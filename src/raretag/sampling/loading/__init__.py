@@ -1,0 +1,1 @@
+"""Samplers for a `DataLoader` of your own."""
