@@ -17,6 +17,7 @@ MAY_IMPORT = {
     "objective": {"core"},
     "metrics": {"core"},
     "data": {"core", "labels"},
+    "report": set(),
     "methods": {"core", "objective", "sampling", "models"},
     "engine": {"core", "labels", "metrics"},
 }
