@@ -12,13 +12,12 @@ from pathlib import Path
 from typing import Any, Literal
 
 from raretag.core.errors import UserError
-from raretag.data.inputs.selected import Selected
 from raretag.data.reading.contents import read_contents
 from raretag.data.reading.parts import Parts, divide
 from raretag.data.reading.prepare import Preparation, prepare
 from raretag.data.reading.roles import Roles, Told, find_roles
 from raretag.data.reading.source import open_source
-from raretag.labels.collection import DataSet, Items
+from raretag.labels.collection import DataSet, Items, Selected
 from raretag.labels.store import LabelStore
 
 

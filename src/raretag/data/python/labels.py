@@ -11,9 +11,8 @@ from scipy import sparse
 from torch import Tensor
 
 from raretag.core.errors import UserError
-from raretag.data.inputs.selected import Selected
 from raretag.data.reading.parts import PART_OF, Parts, divide, part_of
-from raretag.labels.collection import DataSet, Inputs, Items
+from raretag.labels.collection import DataSet, Inputs, Items, Selected
 from raretag.labels.entries import Absent
 from raretag.labels.store import LabelStore
 
