@@ -15,9 +15,9 @@ from raretag.data.inputs import images as module
 from raretag.data.inputs.augment import MEAN, STD, Augment
 from raretag.data.inputs.described import inputs_from
 from raretag.data.inputs.images import Images, square, verify
-from raretag.data.inputs.selected import Selected
 from raretag.data.python import from_huggingface
 from raretag.data.table import Table
+from raretag.labels.collection import Selected
 
 DATA = Path(os.environ.get("RARETAG_DATA", Path(__file__).parents[2] / "shared" / "data"))
 LEFT_RED = np.zeros((20, 40, 3), np.uint8)

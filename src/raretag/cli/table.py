@@ -20,7 +20,7 @@ def results(console: Console, records: dict[str, dict[str, Any]]) -> None:
         padding=(0, 1, 0, 0),
     )
     table.add_column("method", no_wrap=True)
-    for name in ("mAP", "head", "medium", "tail", "F1", "F1*", "exact match"):
+    for name in ("mAP", "head", "medium", "tail", "F1", "F1*", "exact"):
         table.add_column(name, justify="right")
     table.add_column("excluded", justify="right")
     for name, record in records.items():
@@ -33,7 +33,8 @@ def results(console: Console, records: dict[str, dict[str, Any]]) -> None:
     sizes = ", ".join(f"{name} {len(groups[name])}" for name in ("head", "medium", "tail"))
     console.print(
         f"classes by training positives: {sizes} (edges {low}, {high})\n"
-        "F1: macro, at 0.5; F1*: at thresholds tuned on validation\nexcluded: classes that the test set cannot measure",
+        "F1: macro, at 0.5; F1*: at thresholds tuned on validation; exact: exact match of all labels\n"
+        "excluded: classes that the test set cannot measure",
         highlight=False,
     )
 
