@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from raretag.core.catalogue import build
 from raretag.core.errors import UserError
+from raretag.data.inputs.images import normalised  # as photographs really come
 from raretag.models.layers.batch_norm import BatchNorm2d
 from raretag.models.layers.frozen import freeze
 
@@ -86,7 +87,7 @@ def test_a_timm_model_normalises_images_as_its_weights_want_it() -> None:
     backbone = make("timm_model", architecture="resnet50").eval()
     images = torch.rand(2, 3, 5, 5)
     normal = (images - torch.tensor([0.1, 0.2, 0.3])[:, None, None]) / torch.tensor([0.5, 0.25, 0.125])[:, None, None]
-    torch.testing.assert_close(backbone(images), backbone.network(normal))
+    torch.testing.assert_close(backbone(normalised(images)), backbone.network(normal))
     assert backbone.features == 4
     assert type(backbone.network.norm) is BatchNorm2d
     grey = make("timm_model", channels=1, architecture="resnet50")
@@ -104,13 +105,13 @@ def test_lite_weights_are_loaded_and_learn_unless_frozen(lite: Network) -> None:
     images = torch.rand(2, 3, 5, 5)
     expected = lite.eval().extract_features((images - 127 / 255) / (128 / 255)).mean((2, 3))
     awake = make("efficientnet_lite", variant=1)
-    torch.testing.assert_close(awake.eval()(images), expected)
+    torch.testing.assert_close(awake.eval()(normalised(images)), expected)
     assert type(awake.network.norm) is BatchNorm2d
     assert len(list(awake.parameters())) == 4
 
     frozen = make("efficientnet_lite", variant=1, frozen=True).train()
-    torch.testing.assert_close(frozen(images), expected)
-    torch.testing.assert_close(frozen(images), expected)  # nothing has moved
+    torch.testing.assert_close(frozen(normalised(images)), expected)
+    torch.testing.assert_close(frozen(normalised(images)), expected)  # nothing has moved
     assert not list(frozen.parameters())
     assert frozen.state_dict().keys() == awake.state_dict().keys()
 

@@ -70,7 +70,7 @@ def test_observed_labels_are_what_was_observed_and_always_counted() -> None:
         ({"anchor": "prior"}, lambda prior, p: 0.9 * prior + 0.1 * p),
         ({"reading": "paper"}, lambda prior, p: p),
     ],
-    ids=str,
+    ids=["repaired", "faster", "anchored", "paper"],
 )
 def test_two_visits_refresh_the_memory(options: dict[str, Any], expected: Any) -> None:
     method = make(**options)

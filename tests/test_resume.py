@@ -12,12 +12,16 @@ import torch
 from safetensors.torch import load_file
 
 from raretag.core import chance
+from raretag.core.method import Method, Stage
 from raretag.engine import state
+from raretag.engine.config import Train
+from raretag.engine.fit import stage_of
 
 SETTINGS = {
     "plain": [],
     "memory": ["--method", "dynamic_pseudo_labels", "--set", "data.hide=ppl", "--set", "data.keep=0.6"],
     "masks": ["--method", "partial_label_masking", "--set", "train.average=0.9", "--set", "train.accumulate=2"],
+    "two stages": ["--method", "oltr", "--set", "data.hide=ppl", "--set", "data.keep=0.6"],
     "stops early": ["--set", "train.patience=2", "--set", "train.learning_rate=0.05"],
 }
 QUICK = ["--set", "data.largest=40", "--set", "model.depth=8", "--set", "model.width=4", "--set", "train.epochs=4"]
@@ -87,7 +91,7 @@ def check(name, steps, whole, folder):
     )
 
 
-@pytest.mark.parametrize(("name", "steps"), [("memory", 7), ("masks", 12), ("stops early", 15)])
+@pytest.mark.parametrize(("name", "steps"), [("memory", 7), ("masks", 12), ("two stages", 6)])
 def test_a_killed_run_ends_as_if_nothing_had_happened(name, steps, whole, tmp_path):
     check(name, steps, whole, tmp_path)
 
@@ -130,3 +134,11 @@ def test_saving_never_leaves_the_folder_without_a_checkpoint(tmp_path, monkeypat
     with pytest.raises(KeyboardInterrupt):
         state.save(tmp_path, {"number": 2})
     assert state.load(tmp_path, lambda line: None)["number"] == 1
+
+
+@pytest.mark.parametrize(("epochs", "expected"), [(2, [0, 1]), (4, [0, 0, 0, 1]), (10, [0] * 9 + [1])])
+def test_every_stage_has_its_epochs(epochs, expected):
+    method = Method(None)
+    method.stages = (Stage(share=0.9), Stage(share=0.1))
+    settings = Train(epochs=epochs)
+    assert [stage_of(method, settings, epoch)[0] for epoch in range(epochs)] == expected

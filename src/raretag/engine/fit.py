@@ -64,6 +64,13 @@ class Training:
     optimizer: torch.optim.Optimizer | None = None
     average: nn.Module | None = None  # a moving average of the model
     wrapped: nn.Module | None = None  # the model as the engine runs it over several processes
+    still: list[nn.Module] = field(default_factory=list)  # parts that do not learn in this stage
+
+    def wake(self) -> None:
+        """Training mode, but for the parts that stand still: their running means and dropout would move them."""
+        self.model.train()
+        for module in self.still:
+            module.eval()
 
     @property
     def best(self) -> nn.Module:
@@ -92,8 +99,11 @@ class Training:
         if state["average"] is not None:
             self.average = copy.deepcopy(self.model)
             self.average.load_state_dict(state["average"])
-        if state["optimizer"] is not None and self.progress.epoch < self.settings.epochs:
-            self.enter(stage_of(self.method, self.settings, self.progress.epoch)[0])
+        if self.progress.epoch >= self.settings.epochs:
+            return
+        number, epochs = stage_of(self.method, self.settings, self.progress.epoch)
+        if self.progress.epoch > epochs[0] or self.progress.batch:  # else `fit` begins the stage anyway
+            self.enter(number)
             assert self.optimizer is not None
             self.optimizer.load_state_dict(state["optimizer"])
 
@@ -102,7 +112,13 @@ class Training:
         stage = self.method.stages[number]
         for name, parameter in self.model.named_parameters():
             parameter.requires_grad_(re.search(stage.trains, name) is not None)
+        self.still = [module for module in self.model.modules() if is_still(module)]
         self.wrapped, self.optimizer = self.fabric.setup(self.model, self.make_optimizer())
+
+
+def is_still(module: nn.Module) -> bool:
+    parameters = list(module.parameters())
+    return bool(parameters) and not any(parameter.requires_grad for parameter in parameters)
 
 
 def stage_of(method: Method, settings: Train, epoch: int) -> tuple[int, range]:
@@ -110,7 +126,8 @@ def stage_of(method: Method, settings: Train, epoch: int) -> tuple[int, range]:
     begin, done = 0, 0.0
     for number, stage in enumerate(method.stages):
         done += stage.share
-        end = settings.epochs if number == len(method.stages) - 1 else max(begin + 1, round(done * settings.epochs))
+        after = len(method.stages) - 1 - number  # each stage has an epoch at least
+        end = min(max(begin + 1, round(done * settings.epochs)), settings.epochs - after) if after else settings.epochs
         if epoch < end:
             return number, range(begin, end)
         begin = end
@@ -156,7 +173,7 @@ def learn(training: Training, rows: Tensor, inputs: Tensor, rate: float) -> floa
         group["lr"] = rate * group.setdefault("peak", group["lr"])
     # Dropout draws from here: a step's draws depend on the step, not on what ran before it.
     torch.manual_seed(chance.number(training.seed, progress.step, fabric.global_rank))
-    training.model.train()
+    training.wake()
     loss = gradients(training, rows, inputs)
     for parameter in training.method.parameters():  # the engine averages the gradients of the model only
         if parameter.grad is not None and processes.count() > 1:

@@ -17,10 +17,9 @@ from torch import Tensor, nn
 from raretag.core.errors import UserError
 from raretag.models.layers.batch_norm import over_processes
 from raretag.models.layers.frozen import freeze
+from raretag.models.layers.pixels import brightness
 
-# These networks were trained with one mean and deviation for all colours, our images come with those of ImageNet.
-MEAN, STD = 127 / 255, 128 / 255
-IMAGENET_MEAN, IMAGENET_STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
+MEAN, STD = 127 / 255, 128 / 255  # as in training, for each colour
 
 
 class EfficientnetLite(nn.Module):
@@ -47,9 +46,7 @@ class EfficientnetLite(nn.Module):
         self.network = network.to(memory_format=torch.channels_last)  # a third faster on CPUs
 
     def forward(self, images: Tensor) -> Tensor:
-        mean, std = (images.new_tensor(values)[:, None, None] for values in (IMAGENET_MEAN, IMAGENET_STD))
-        pixels = images * std + mean  # in [0, 1] again
-        maps: Tensor = self.network.extract_features((pixels - MEAN) / STD)  # type: ignore[operator]
+        maps: Tensor = self.network.extract_features((brightness(images) - MEAN) / STD)  # type: ignore[operator]
         return maps.mean(dim=(2, 3))
 
     def train(self, mode: bool = True) -> EfficientnetLite:

@@ -13,10 +13,11 @@ from torch import Tensor, nn
 from raretag.core.errors import UserError
 from raretag.models.layers.batch_norm import over_processes
 from raretag.models.layers.frozen import freeze
+from raretag.models.layers.pixels import brightness
 
 
 class TimmModel(nn.Module):
-    """Images [B, channels, H, W] in [0, 1] to pooled features [B, D]. Frozen, it is a fixed function."""
+    """Images [B, channels, H, W], normalised as for ImageNet, to features [B, D]. Frozen, it is a fixed function."""
 
     mean: Tensor
     std: Tensor
@@ -43,7 +44,7 @@ class TimmModel(nn.Module):
         self.network = freeze(network) if frozen else over_processes(network)
 
     def forward(self, images: Tensor) -> Tensor:
-        features: Tensor = self.network((images - self.mean) / self.std)
+        features: Tensor = self.network((brightness(images) - self.mean) / self.std)
         return features
 
     def train(self, mode: bool = True) -> TimmModel:
