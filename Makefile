@@ -31,6 +31,7 @@ check: $(READY) ## lint, format, types, architecture
 
 bench: $(READY) ## sizes and speeds, printed with their goals
 	$(BIN)/python benchmarks/labels.py
+	$(BIN)/python benchmarks/step_cost.py
 
 clean:
 	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -120,6 +120,10 @@ class Config(Section):
 
 
 READERS = {
+    **dict.fromkeys((".csv", ".tsv", ".tab", ".parquet", ".jsonl", ".ndjson"), "table"),
+    ".arff": "arff",
+    ".svm": "svmlight",
+}  # which source reads a file, by its ending
     ".csv": "table",
     ".tsv": "table",
     ".parquet": "table",
