@@ -54,8 +54,14 @@ def train_run(
 
 def called(config: Config) -> str:
     """The data in one word."""
-    file = config.data.options.get("file")
-    return Path(str(file)).stem if file else config.data.name
+    file = file_of(config)
+    return config.data.name if file is None else file.stem
+
+
+def file_of(config: Config) -> Path | None:
+    """The file that the data is read from, if it is the user's own."""
+    option = dict(READERS.values()).get(config.data.name)
+    return Path(str(config.data.options[option])) if option in config.data.options else None
 
 
 def stored(folder: Path, told: Config | None) -> Config:
@@ -77,12 +83,12 @@ def stored(folder: Path, told: Config | None) -> Config:
 
 def check_names(config: Config) -> None:
     """Misspelt names are found before torch is loaded."""
-    file = Path(str(config.data.options.get("file", "")) or config.data.name)
-    if config.data.name not in catalogue.names("data") and any(mark in config.data.name for mark in "./\\"):
-        state = f"is not one of {', '.join(READERS)}" if file.exists() else "does not exist"
-        raise UserError(f"the data file '{file}' {state}; data sets by name: `raretag list data`")
+    name, file = config.data.name, file_of(config)
+    if name not in catalogue.names("data") and any(mark in name for mark in "./\\"):
+        state = f"is not one of {', '.join(READERS)}" if Path(name).exists() else "does not exist"
+        raise UserError(f"the data file '{name}' {state}; data sets by name: `raretag list data`")
     roots = [Path(), *(Path(root) for root in (config.data.root, os.environ.get("RARETAG_DATA")) if root)]
-    if "file" in config.data.options and not any((root / file).exists() for root in roots):
+    if file is not None and not any((root / file.expanduser()).exists() for root in roots):
         raise UserError(f"the data file '{file}' does not exist")
     named = [("data", config.data.name), ("methods", config.method.name), ("models", config.model.name)]
     named += [("models", config.encoder.name), ("sampling", config.sampler.name), ("models.heads", config.head.name)]

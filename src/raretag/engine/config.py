@@ -119,24 +119,17 @@ class Config(Section):
         return yaml.safe_dump(self.model_dump(mode="json"), sort_keys=False)
 
 
-READERS = {
-    **dict.fromkeys((".csv", ".tsv", ".tab", ".parquet", ".jsonl", ".ndjson"), "table"),
-    ".arff": "arff",
-    ".svm": "svmlight",
-}  # which source reads a file, by its ending
-    ".csv": "table",
-    ".tsv": "table",
-    ".parquet": "table",
-    ".jsonl": "table",
-    ".arff": "arff",
-    ".svm": "svmlight",
+READERS = {  # by the ending of a file: the source that reads it, and the option that names the file
+    **dict.fromkeys((".csv", ".tsv", ".tab", ".parquet", ".jsonl", ".ndjson"), ("table", "file")),
+    ".arff": ("arff", "train"),
+    **dict.fromkeys((".svm", ".libsvm"), ("svmlight", "train")),
 }
 
 
 def data_of(word: str) -> dict[str, Any]:
     """What `--data WORD` means: a data set by name, or a file and the source that reads it."""
-    reader = READERS.get(Path(word).suffix.lower())
-    return {"name": word} if reader is None else {"name": reader, "file": word}
+    name, option = READERS.get(Path(word).suffix.lower(), (word, None))
+    return {"name": name} if option is None else {"name": name, option: word}
 
 
 def compose(file: Path | None, changes: list[str], data: str | None = None, **direct: Any) -> Config:
