@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: demo test test-slow check bench clean
+.PHONY: demo test test-slow check bench bench-speed clean
 .DELETE_ON_ERROR:
 
 $(READY): pyproject.toml constraints.txt
@@ -29,7 +29,10 @@ check: $(READY) ## lint, format, types, architecture
 	$(BIN)/mypy
 	$(BIN)/python -m pytest tests/test_architecture.py
 
-bench: $(READY) ## sizes and speeds, printed with their goals
+bench: $(READY) ## the table of six methods on the embedded digits
+	$(BIN)/raretag bench quick
+
+bench-speed: $(READY) ## sizes and speeds, printed with their goals
 	$(BIN)/python benchmarks/labels.py
 	$(BIN)/python benchmarks/step_cost.py
 

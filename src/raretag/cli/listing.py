@@ -9,12 +9,16 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
+from raretag.bench import plan as plans
 from raretag.core import catalogue
 
 ROOMS = {"methods": "methods", "data": "data", "models": "models", "samplers": "sampling"}
 
 
 def show(room: str, *, plain: bool) -> None:
+    if room == "plans":
+        show_plans(plain=plain)
+        return
     entries = catalogue.entries(ROOMS[room])
     if plain:
         print("\n".join(entry.name for entry in entries))
@@ -36,6 +40,12 @@ def show(room: str, *, plain: bool) -> None:
         console.print(
             f"\nfolder of named data sets: {root or 'not set; set RARETAG_DATA or data.root'}", highlight=False
         )
+
+
+def show_plans(*, plain: bool) -> None:
+    for name in plans.names():
+        plan = plans.load(name)
+        print(name if plain else f"{name:16s} {plan.title} ({plan.source})")
 
 
 def of_method(entry: catalogue.Entry) -> dict[str, str]:

@@ -1,0 +1,86 @@
+"""A plan: data x setting x method x seed, written as YAML in `bench/plans`. Imports no torch."""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from raretag.core.catalogue import nearest
+from raretag.core.errors import UserError
+
+FOLDER = Path(__file__).parent / "plans"
+
+
+class Row(BaseModel):
+    """One name on an axis of the grid, and the settings it stands for."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    label: str
+    set: dict[str, Any] = {}
+    published: dict[str, float] = {}  # for a method: "data, setting, metric" -> the paper's own number
+
+
+class Plan(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    title: str
+    source: str = ""  # the paper and table that it repeats
+    data: list[Row]
+    settings: list[Row] = [Row(label="as it is")]
+    methods: list[Row]
+    seeds: list[int]
+    metrics: dict[str, str]  # column -> where in `metrics.final` of a record
+    budgets: dict[str, dict[str, Any]]  # small, paper: settings that scale epochs and model
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One run of the grid."""
+
+    data: Row
+    setting: Row
+    method: Row
+    seed: int
+    changes: tuple[str, ...]
+
+    @property
+    def name(self) -> str:
+        words = "-".join(row.label for row in (self.data, self.setting, self.method))
+        plain = "".join(letter if letter.isalnum() else "-" for letter in words.lower())
+        digest = hashlib.sha256("\n".join(self.changes).encode()).hexdigest()[:8]
+        return f"{plain}-{self.seed}-{digest}"  # a changed setting is another run
+
+
+def names() -> list[str]:
+    return sorted(path.stem for path in FOLDER.glob("*.yaml"))
+
+
+def load(name: str) -> Plan:
+    """A plan of the package by its name, or a YAML file of one's own."""
+    path = Path(name) if name.endswith((".yaml", ".yml")) else FOLDER / f"{name}.yaml"
+    if not path.is_file():
+        raise UserError(f"there is no plan '{name}'; {nearest(name, names())}")
+    try:
+        return Plan.model_validate(yaml.safe_load(path.read_text(encoding="utf-8")))
+    except (ValidationError, yaml.YAMLError) as error:
+        reason = " ".join(str(error).split())
+        raise UserError(f"the plan '{path}' is not understood: {reason}") from None
+
+
+def cells(plan: Plan, budget: str) -> list[Cell]:
+    """All runs, seed by seed, so that a grid that is stopped early has whole seeds."""
+    if budget not in plan.budgets:
+        raise UserError(f"this plan has no budget '{budget}'; {nearest(budget, plan.budgets)}")
+    found = []
+    for seed, data, setting, method in itertools.product(plan.seeds, plan.data, plan.settings, plan.methods):
+        merged = {**plan.budgets[budget], **data.set, **setting.set, **method.set}
+        changes = tuple(
+            f"{key}={yaml.safe_dump(value, default_flow_style=True).splitlines()[0]}" for key, value in merged.items()
+        )
+        found.append(Cell(data, setting, method, seed, changes))
+    return found

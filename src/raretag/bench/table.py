@@ -1,0 +1,121 @@
+"""What came out: mean and deviation over seeds, the best bold, the second underlined, beside the paper's own number."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import mean, stdev
+from typing import Any
+
+from raretag.bench.plan import Cell, Plan, cells
+
+
+@dataclass(frozen=True)
+class Entry:
+    values: tuple[float, ...]  # one for each finished seed
+    published: float | None
+    place: int  # 0: the best of its column, 1: the second
+
+    @property
+    def mean(self) -> float:
+        return mean(self.values)
+
+    def shown(self, best: Callable[[str], str], second: Callable[[str], str]) -> str:
+        if not self.values:
+            return "-"
+        text = f"{100 * self.mean:.1f}" + (f" ± {100 * stdev(self.values):.1f}" if len(self.values) > 1 else "")
+        text = best(text) if self.place == 0 else second(text) if self.place == 1 else text
+        return text if self.published is None else f"{text} ({self.published:.1f})"
+
+
+@dataclass(frozen=True)
+class Section:
+    """One data set in one setting: a row for each method, a column for each metric."""
+
+    title: str
+    rows: dict[str, dict[str, Entry]]
+
+
+def sections(plan: Plan, budget: str, runs: Path) -> list[Section]:
+    finished = [(cell, final_of(runs / cell.name)) for cell in cells(plan, budget)]
+    found = []
+    for data in plan.data:
+        for setting in plan.settings:
+            here = [(cell, final) for cell, final in finished if cell.data == data and cell.setting == setting]
+            columns = {metric: column(plan, here, metric) for metric in plan.metrics}
+            rows = {method.label: {m: columns[m][method.label] for m in columns} for method in plan.methods}
+            words = [row.label for row, axis in ((data, plan.data), (setting, plan.settings)) if len(axis) > 1]
+            found.append(Section(", ".join(words), rows))
+    return found
+
+
+def column(plan: Plan, here: list[tuple[Cell, Any]], metric: str) -> dict[str, Entry]:
+    values: dict[str, tuple[float, ...]] = {method.label: () for method in plan.methods}
+    for cell, final in here:
+        value = reach(final, plan.metrics[metric])
+        if value is not None:
+            values[cell.method.label] += (value,)
+    order = sorted((label for label, some in values.items() if some), key=lambda label: -mean(values[label]))
+    entries = {}
+    for method in plan.methods:
+        key = ", ".join((here[0][0].data.label, here[0][0].setting.label, metric))
+        published = method.published.get(key, method.published.get(metric))
+        place = order.index(method.label) if method.label in order else len(order)
+        entries[method.label] = Entry(values[method.label], published, place)
+    return entries
+
+
+def markdown(plan: Plan, found: list[Section]) -> str:
+    lines = []
+    for section in found:
+        lines += [f"### {section.title}", ""] if section.title else []
+        lines += ["| method | " + " | ".join(plan.metrics) + " |", "|---|" + "---|" * len(plan.metrics)]
+        for label, row in section.rows.items():
+            shown = [entry.shown(lambda t: f"**{t}**", lambda t: f"<u>{t}</u>") for entry in row.values()]
+            lines.append(f"| {label} | " + " | ".join(shown) + " |")
+        lines.append("")
+    return "\n".join(lines)
+
+
+def latex(plan: Plan, found: list[Section]) -> str:
+    lines = []
+    for section in found:
+        lines += [f"% {section.title}", r"\begin{tabular}{l" + "r" * len(plan.metrics) + "}", r"\toprule"]
+        lines += ["method & " + " & ".join(plan.metrics) + r" \\", r"\midrule"]
+        for label, row in section.rows.items():
+            shown = [
+                entry.shown(lambda t: rf"\textbf{{{t}}}", lambda t: rf"\underline{{{t}}}") for entry in row.values()
+            ]
+            lines.append(" & ".join([label, *shown]).replace("±", r"$\pm$").replace("_", r"\_") + r" \\")
+        lines += [r"\bottomrule", r"\end{tabular}", ""]
+    return "\n".join(lines)
+
+
+def csv(plan: Plan, found: list[Section]) -> str:
+    lines = ["section,method,metric,mean,deviation,seeds,published"]
+    for section in found:
+        for label, row in section.rows.items():
+            for metric, entry in row.items():
+                numbers = entry.values
+                middle = f"{entry.mean:.6f}" if numbers else ""
+                spread = f"{stdev(numbers):.6f}" if len(numbers) > 1 else ""
+                own = "" if entry.published is None else str(entry.published)
+                quoted = [f'"{word}"' for word in (section.title, label, metric)]
+                lines.append(",".join([*quoted, middle, spread, str(len(numbers)), own]))
+    return "\n".join(lines) + "\n"
+
+
+def final_of(folder: Path) -> dict[str, Any] | None:
+    record = folder / "record.json"
+    if not record.is_file():
+        return None
+    final: dict[str, Any] = json.loads(record.read_text(encoding="utf-8"))["metrics"]["final"]
+    return final
+
+
+def reach(tree: Any, path: str) -> float | None:
+    for step in path.split("."):
+        tree = tree.get(step) if isinstance(tree, dict) else None
+    return None if tree is None else float(tree)
