@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: demo test test-slow check bench bench-speed clean
+.PHONY: demo docs test test-slow check bench bench-speed clean
 .DELETE_ON_ERROR:
 
 $(READY): pyproject.toml constraints.txt
@@ -22,6 +22,9 @@ test: $(READY) ## all quick tests
 
 test-slow: $(READY) ## the rest
 	$(BIN)/python -m pytest -m slow
+
+docs: $(READY) ## the page of methods, from their docstrings
+	$(BIN)/python docs/generate.py
 
 check: $(READY) ## lint, format, types, architecture
 	$(BIN)/ruff check .

@@ -3,8 +3,8 @@
     python benchmarks/step_cost.py [--rounds 15] [--threads 1]
 
 ResNet-12 on 32 x 32 images, batch 128, 20 labels, SGD. CPU time; every step stands between two BCE
-steps and the median of the ratio to them is taken, so that a busy machine disturbs little. Goals: 1.05 for methods that are
-a loss, 3.2 for COMIC with its three backbones. Result: benchmarks/results/step_cost.json.
+steps and the median of the ratio to them is taken, so that a busy machine disturbs little. Goals: 1.05 for methods that
+are a loss, 3.2 for COMIC with its three backbones. Result: benchmarks/results/step_cost.json.
 """
 
 from __future__ import annotations

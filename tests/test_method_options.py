@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from cases import CASES
-from raretag.core.catalogue import build_method, entries, find, parameters
+from raretag.core.catalogue import build_method, entries, find, make_method, parameters
 from raretag.core.context import Context
 from raretag.core.errors import UserError
 from raretag.core.method import Method
@@ -45,7 +45,7 @@ def built(name: str, **options: Any) -> Method:
         ("combined", {"keep": "focal"}, "'focal' has nothing in the slot 'keep'"),
         ("combined", {"score": "asymetric"}, "did you mean 'asymmetric'"),
         ("combined", {"score": {"gamma": 1.0}}, "is not a method"),
-        ("combined", {"base": "role"}, "cannot be taken apart"),
+        ("combined", {"base": "role"}, "term beyond its objective"),
     ],
 )
 def test_a_mistake_is_answered_in_one_line(name: str, options: dict[str, Any], says: str) -> None:
@@ -59,9 +59,9 @@ def test_a_choice_in_two_slots_is_one_object(monkeypatch: pytest.MonkeyPatch) ->
 
     def counted(name: str, *positional: Any, **keywords: Any) -> Method:
         made.append(name)
-        return build_method(name, *positional, **keywords)
+        return make_method(name, *positional, **keywords)
 
-    monkeypatch.setattr("raretag.methods.combined.build_method", counted)
+    monkeypatch.setattr("raretag.core.base.make_method", counted)
     one, same = {"name": "partial_asymmetric", "likely": 1}, {"likely": 1, "name": "partial_asymmetric"}
     built("combined", base="focal", keep=one, score=same, weigh="weak_negative")
     assert sorted(made) == ["focal", "partial_asymmetric", "weak_negative"]

@@ -51,7 +51,7 @@ def test_the_record_does_not_depend_on_the_number_of_processes(how, tmp_path):
     if how == "torchrun":
         run([*TORCHRUN, "-m", "raretag", *command, "--out", "two"], tmp_path)
     else:
-        run([sys.executable, "-m", "raretag", *command, "--set", "train.devices=2", "--out", "two"], tmp_path)
+        run([sys.executable, "-m", "raretag", *command, "--devices", "2", "--out", "two"], tmp_path)
     one, two = (json.loads((tmp_path / name / "record.json").read_text())["metrics"] for name in ("one", "two"))
     assert numbers(one) == pytest.approx(numbers(two), abs=1e-5)
 

@@ -15,10 +15,10 @@ ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text()
 
 
-def test_the_python_of_the_readme_runs():
+def test_the_python_of_the_readme_runs(tmp_path):
     code = "\n".join(re.findall(r"```python\n(.*?)```", README, flags=re.DOTALL))
     assert "build_method" in code
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
 
 
@@ -41,6 +41,6 @@ def test_links_of_the_documents_lead_somewhere():
                 assert (document.parent / target).exists(), f"{document.name}: {target}"
 
 
-def test_the_page_of_methods_is_as_the_docstrings_are():
+def test_generated_pages_are_as_the_code_is():
     done = subprocess.run([sys.executable, "docs/generate.py", "--check"], capture_output=True, text=True, cwd=ROOT)
     assert done.returncode == 0, done.stderr

@@ -20,7 +20,7 @@ from raretag.engine.fit import fit
 warnings.filterwarnings("ignore")
 SETTINGS = ["data.largest=12", "data.ratio=4", "data.hide=pal", "data.keep=0.4", "model.name=mlp", "model.width=8"]
 SETTINGS += [
-    "model.dropout=0.0",
+    "model.dropout=0.3",
     "train.precision=64-true",
     "train.epochs=2",
     "train.batch_size=9",

@@ -19,19 +19,22 @@ PICTURES = (".png", ".svg", ".pdf")
 def inspect_data(data: str, changes: list[str], picture: Path | None, into: Path | None) -> None:
     config = compose(None, changes, data)
     check_names(config)
+    for path in (picture, into):
+        if path is not None and not path.absolute().parent.is_dir():
+            raise UserError(f"the folder of '{path}' does not exist")
     if picture is not None and picture.suffix not in PICTURES:
         raise UserError(f"the picture '{picture}' must end in one of {', '.join(PICTURES)}")
 
     from raretag.engine.build import look  # torch is loaded here
     from raretag.labels.describe import describe
 
-    stores, remarks, duplicates = look(config.data, config.seed)
+    found = look(config.data, config.seed)
     console = Console()
-    for remark in remarks:
+    for remark in found.remarks:
         console.print(remark, highlight=False)
-    description = describe(stores["train"], config.group_edges)
-    description["splits"] = {name: len(store) for name, store in stores.items()}
-    description["duplicates"] = duplicates
+    description = describe(found.stores["train"], config.group_edges, counted=found.counted)
+    description["splits"] = {name: len(store) for name, store in found.stores.items()}
+    description["duplicates"] = found.duplicates
     show(console, called(config), description)
     if picture is not None:
         from raretag.report.distribution import draw
@@ -54,7 +57,7 @@ def show(console: Console, name: str, description: dict[str, Any]) -> None:
         "observed": ", ".join(f"{state} {100 * share:.1f} %" for state, share in observed.items()),
         "max : min": "-" if ratio is None else f"{ratio:,.0f} : 1",
         "groups": ", ".join(f"{group} {groups[group]}" for group in ("head", "medium", "tail"))
-        + f"  (by training positives, edges {low} and {high})",
+        + f"  (by training positives before hiding, edges {low} and {high})",
         "never positive": listed(description["never_positive"]),
         "always alone": listed(description["always_alone"]),
         "duplicates": "not checked: the inputs are not here"
@@ -79,14 +82,12 @@ def bars(description: dict[str, Any], width: int = 30) -> Table:
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("label", no_wrap=True, max_width=32)
     table.add_column("positives", justify="right")
-    table.add_column("")
-    for entry in description["most_frequent"]:
-        table.add_row(
-            entry["label"], f"{entry['positives']:,}", "█" * round(width * log1p(entry["positives"]) / highest)
-        )
-    if rare:
-        table.add_row("...", "", "")
-    for entry in rare:
+    table.add_column("(log scale)")
+    gap = {"label": "...", "positives": None}
+    for entry in [*description["most_frequent"], *([gap] if rare else []), *rare]:
+        if entry is gap:
+            table.add_row("...", "", "")
+            continue
         table.add_row(
             entry["label"], f"{entry['positives']:,}", "█" * round(width * log1p(entry["positives"]) / highest)
         )

@@ -12,6 +12,7 @@ from rich.table import Table
 from raretag.bench import plan as plans
 from raretag.core import catalogue
 
+WIDE = 120  # columns of a terminal from which there is room for more than name and summary
 ROOMS = {"methods": "methods", "data": "data", "models": "models", "samplers": "sampling"}
 
 
@@ -23,17 +24,17 @@ def show(room: str, *, plain: bool) -> None:
     if plain:
         print("\n".join(entry.name for entry in entries))
         return
-    columns = {"methods": of_method, "data": of_data}.get(room, lambda entry: {})
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    table.add_column("name", no_wrap=True, style="cyan", min_width=max(len(entry.name) for entry in entries))
-    table.add_column("what it is", no_wrap=room != "data")
-    for name in columns(entries[0]):
-        table.add_column(name, no_wrap=room != "data", min_width=20)
-    for entry in entries:
-        table.add_row(entry.name, entry.summary, *columns(entry).values())
     console = Console()
     if not console.is_terminal:  # into a file or a pipe: wide enough for one line each
-        console.width = 200
+        console.width = 260
+    columns = {"methods": of_method, "data": of_data}.get(room, lambda entry: {})
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column("name", no_wrap=True, style="cyan")
+    table.add_column("what it is")
+    for name in columns(entries[0]) if console.width >= WIDE or room == "data" else ():
+        table.add_column(name, overflow="fold")
+    for entry in entries:
+        table.add_row(entry.name, entry.summary, *list(columns(entry).values())[: len(table.columns) - 2])
     console.print(table)
     if room == "data":
         root = os.environ.get("RARETAG_DATA")

@@ -109,6 +109,7 @@ def train(
         list[str] | None, typer.Option("--set", metavar="A.B=C", help="Change one setting, e.g. --set train.epochs=4.")
     ] = None,
     seed: Annotated[int | None, typer.Option(help="Seed of data, model and method.")] = None,
+    devices: Annotated[int | None, typer.Option(min=1, help="Processes of this machine that train together.")] = None,
     out: Annotated[Path | None, typer.Option(help="Run folder; default: runs/DATA-METHOD-SEED.")] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Continue a run where it stopped.")] = False,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an existing run folder.")] = False,
@@ -119,4 +120,4 @@ def train(
     """
     from raretag.cli.train import train_run
 
-    train_run(run, data, method, config, set_ or [], seed, out, resume=resume, overwrite=overwrite)
+    train_run(run, data, method, config, set_ or [], seed, devices, out, resume=resume, overwrite=overwrite)

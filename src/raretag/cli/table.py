@@ -14,7 +14,7 @@ def results(console: Console, records: dict[str, dict[str, Any]]) -> None:
     first = next(iter(records.values()))
     groups = first["groups"]
     table = Table(
-        title=f"test set of {first['data']['name']}, in %",
+        title=f"test set of {first['data']['name']}{made(first['config']['data'])}, in %",
         title_justify="left",
         box=box.SIMPLE_HEAD,
         padding=(0, 1, 0, 0),
@@ -32,11 +32,19 @@ def results(console: Console, records: dict[str, dict[str, Any]]) -> None:
     low, high = groups["edges"]
     sizes = ", ".join(f"{name} {len(groups[name])}" for name in ("head", "medium", "tail"))
     console.print(
-        f"classes by training positives: {sizes} (edges {low}, {high})\n"
+        f"classes by training positives before hiding: {sizes} (edges {low}, {high})\n"
         "F1: macro, at 0.5; F1*: at thresholds tuned on validation; exact: exact match of all labels\n"
         "excluded: classes that the test set cannot measure",
         highlight=False,
     )
+
+
+def made(data: dict[str, Any]) -> str:
+    """What was done to the training labels, in words."""
+    done = [] if data["longtail"] == "none" else [f"long tail: {data['longtail']}"]
+    if data["hide"] != "fal":
+        done.append(f"training labels hidden: {data['hide'].upper()}" + (f" {data['keep']}" if data["keep"] else ""))
+    return f" ({'; '.join(done)})" if done else ""
 
 
 def percent(value: float | None) -> str:

@@ -11,8 +11,10 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from raretag.cli.table import results
 from raretag.core import catalogue
+from raretag.core.catalogue import SLOTS
 from raretag.core.errors import UserError
-from raretag.engine.config import READERS, Config, compose, read
+from raretag.engine.config import READERS, Config, checked, compose, flat, read
+from raretag.engine.folder import refuse_existing
 
 
 def train_run(
@@ -22,6 +24,7 @@ def train_run(
     file: Path | None,
     changes: list[str],
     seed: int | None,
+    devices: int | None,
     out: Path | None,
     *,
     resume: bool,
@@ -33,23 +36,36 @@ def train_run(
         raise UserError(
             f"'{run}' was given, but a run folder is an argument of --resume only; name a new one with --out"
         )
-    told = compose(file, changes, data, method__name=method, seed=seed)
+    told = compose(file, changes, data, method__name=method, seed=seed, train__devices=devices)
     folder = run or out or Path("runs") / f"{called(told)}-{told.method.name}-{told.seed}"
     if resume:
-        given = any(value is not None for value in (data, method, file, seed)) or bool(changes)
+        given = any(value is not None for value in (data, method, file, seed, devices)) or bool(changes)
         told = stored(folder, told if given else None)
     check_names(told)
-    if folder.exists() and not (resume or overwrite):  # before torch is loaded, and again by the engine
-        raise UserError(f"the run folder '{folder}' exists; continue it with --resume or replace it with --overwrite")
+    refuse_existing(folder, resume=resume, overwrite=overwrite)  # before torch is loaded, and again by the engine
     Console(stderr=True).print(f"training {told.method.name} on {called(told)} into {folder}", highlight=False)
 
     from raretag.engine.run import run as train  # torch is loaded here
 
-    if int(os.environ.get("LOCAL_RANK", "0")) > 0:  # the other processes of the run say nothing
+    if any(int(os.environ.get(name, "0")) for name in ("RANK", "LOCAL_RANK", "SLURM_PROCID")):  # one process speaks
         train(told, folder, resume=resume, overwrite=overwrite, say=lambda line: None)
         return
-    record = watched(told, folder, resume=resume, overwrite=overwrite, train=train)
-    results(Console(), {f"{told.method.name}": record})
+    try:
+        record = watched(told, folder, resume=resume, overwrite=overwrite, train=train)
+    except KeyboardInterrupt:
+        Console(stderr=True).print(f"stopped; `raretag train --resume {folder}` goes on", highlight=False)
+        raise SystemExit(130) from None
+    results(Console(), {row_name(told): record})
+
+
+def row_name(config: Config) -> str:
+    """The method, and the methods it is made of."""
+    inner = [
+        str(value["name"] if isinstance(value, dict) and "name" in value else value)
+        for key, value in config.method.options.items()
+        if key in ("base", *SLOTS)
+    ]
+    return config.method.name + (f" ({', '.join(inner)})" if inner else "")
 
 
 def called(config: Config) -> str:
@@ -68,10 +84,10 @@ def stored(folder: Path, told: Config | None) -> Config:
     """The settings of the run to be resumed; other settings on the command line are a mistake."""
     if not (folder / "config.yaml").is_file():
         raise UserError(f"'{folder}' is not a run folder (no config.yaml in it), so there is nothing to resume")
-    config = Config.model_validate(read(folder / "config.yaml"))
+    config = checked(read(folder / "config.yaml"))
     if told is None:
         return config
-    before, after = _flat(config.model_dump()), _flat(told.model_dump())
+    before, after = flat(config.model_dump()), flat(told.model_dump(exclude_unset=True))
     for key, value in after.items():
         if value != "auto" and before.get(key) != value:
             raise UserError(
@@ -121,10 +137,3 @@ def watched(config: Config, folder: Path, *, resume: bool, overwrite: bool, trai
 
         record: dict[str, Any] = train(config, folder, resume=resume, overwrite=overwrite, say=say, watch=watch)
         return record
-
-
-def _flat(tree: dict[str, Any], prefix: str = "") -> dict[str, Any]:
-    leaves: dict[str, Any] = {}
-    for key, value in tree.items():
-        leaves.update(_flat(value, f"{prefix}{key}.") if isinstance(value, dict) else {f"{prefix}{key}": value})
-    return leaves

@@ -11,6 +11,7 @@ import difflib
 import importlib
 import inspect
 import pkgutil
+import types
 import typing
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -23,6 +24,9 @@ from raretag.core.errors import UserError
 if typing.TYPE_CHECKING:
     from raretag.core.method import Method
     from raretag.core.statistics import LabelStatistics
+
+
+SLOTS = ("complete", "shape", "keep", "weigh", "score", "reduce")  # of the one equation
 
 
 def folder(room: str) -> Path:
@@ -72,6 +76,11 @@ def build(room: str, name: str, options: dict[str, Any], **offered: Any) -> Any:
 
 def build_method(name: str, statistics: LabelStatistics, *, items: int, seed: int = 0, **options: Any) -> Method:
     """A method by its name: `build_method("focal", labels.statistics(), items=len(labels), gamma=2.0)`."""
+    return make_method(name, options, statistics, items=items, seed=seed)
+
+
+def make_method(name: str, options: dict[str, Any], statistics: LabelStatistics, *, items: int, seed: int) -> Method:
+    """The same for options that a user typed, which may have any name."""
     method: Method = build("methods", name, options, statistics=statistics, items=items, seed=seed)
     return method
 
@@ -83,7 +92,10 @@ def parameters(maker: Callable[..., Any]) -> dict[str, inspect.Parameter]:
 def check(where: str, value: Any, hint: Any) -> None:
     """Refuse a value of the wrong type before it becomes a strange error far away."""
     allowed = typing.get_args(hint)
-    if typing.get_origin(hint) is typing.Literal:
+    if typing.get_origin(hint) in (typing.Union, types.UnionType):
+        if not any(_fits(value, one) for one in allowed):
+            raise UserError(f"{where} is {value!r}; expected {_words(hint)}")
+    elif typing.get_origin(hint) is typing.Literal:
         if value not in allowed:
             raise UserError(f"{where} is {value!r}; expected one of {', '.join(map(repr, allowed))}")
     elif hint is float:
@@ -91,6 +103,27 @@ def check(where: str, value: Any, hint: Any) -> None:
             raise UserError(f"{where} is {value!r}; expected a number")
     elif hint in (int, bool, str) and type(value) is not hint:
         raise UserError(f"{where} is {value!r}; expected {hint.__name__}")
+
+
+def _fits(value: Any, hint: Any) -> bool:
+    if hint is type(None):
+        return value is None
+    try:
+        check("", value, hint)
+    except UserError:
+        return False
+    return value is not None
+
+
+def _words(hint: Any) -> str:
+    """A type as a user would say it."""
+    arms = typing.get_args(hint)
+    if typing.get_origin(hint) in (typing.Union, types.UnionType):
+        return " or ".join(_words(one) for one in arms)
+    if typing.get_origin(hint) is typing.Literal:
+        return " or ".join(map(repr, arms))
+    plain = {float: "a number", int: "a whole number", str: "a word", bool: "true or false", type(None): "null"}
+    return plain.get(hint, str(hint))
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,9 +154,8 @@ def _entry(name: str, text: str) -> Entry:
     calls = (node for node in ast.walk(tree) if isinstance(node, ast.Call))
     made = [call for call in calls if ast.unparse(call.func).split(".")[-1] in ("Objective", "replaced")]
     filled = {keyword.arg for call in made for keyword in call.keywords if keyword.arg}
-    order = ("complete", "shape", "keep", "weigh", "score", "reduce")
     source = " ".join(paragraphs[1].split()) if len(paragraphs) > 1 else ""
-    return Entry(name, paragraphs[0].strip(), source, tuple(slot for slot in order if slot in filled), _files(tree))
+    return Entry(name, paragraphs[0].strip(), source, tuple(slot for slot in SLOTS if slot in filled), _files(tree))
 
 
 def _files(tree: ast.Module) -> tuple[str, ...]:

@@ -17,6 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from raretag.core import processes
+from raretag.core.catalogue import SLOTS
 from raretag.core.context import Context
 from raretag.core.errors import UserError
 from raretag.core.numerics import in_full_precision
@@ -24,7 +25,6 @@ from raretag.core.parts import Complete, Keep, Part, Ratio, Reduce, Score, Shape
 from raretag.core.targets import Targets
 
 NOWHERE = Context()
-SLOTS = ("complete", "shape", "keep", "weigh", "score", "reduce")
 
 
 class Objective(nn.Module):
@@ -71,6 +71,10 @@ class Objective(nn.Module):
 
     def terms(self, logits: Tensor, targets: Targets, context: Context = NOWHERE) -> tuple[Tensor, Tensor]:
         """The unreduced loss, and which of its terms count: both [B, C]."""
+        if not isinstance(targets, Targets):
+            raise UserError(
+                f"targets are a {type(targets).__name__}; expected raretag.Targets, as from `labels.targets(rows)`"
+            )
         if logits.shape != targets.value.shape:
             raise UserError(
                 f"logits {tuple(logits.shape)} do not match targets {tuple(targets.value.shape)}: "

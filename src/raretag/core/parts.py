@@ -17,6 +17,8 @@ from raretag.core.targets import Completed, Targets
 
 
 class Part(nn.Module, ABC):
+    whole_batch: bool = False  # looks at all rows of a step at once, so a step cannot be made of parts of its batch
+
     def observe(self, logits: Tensor, targets: Targets, context: Context) -> None:
         """Learn from a batch that has just been trained on; `logits` carry no gradient."""
 

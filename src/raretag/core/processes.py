@@ -11,6 +11,10 @@ def count() -> int:
     return dist.get_world_size() if dist.is_available() and dist.is_initialized() else 1
 
 
+def rank() -> int:
+    return dist.get_rank() if dist.is_available() and dist.is_initialized() else 0
+
+
 def total(value: Tensor) -> Tensor:
     """The sum over all processes, without gradient. Means are made of two totals, never of averages."""
     value = value.detach()

@@ -8,7 +8,7 @@ from torch import Tensor
 def cut(order: Tensor, size: int) -> list[Tensor]:
     """An epoch's order in batches of `size`. A rest smaller than half a batch joins the batch before it.
 
-    So nothing is dropped, nothing is seen twice, and no process is left without a row.
+    So nothing is dropped and nothing is seen twice; with 2 x processes rows a batch, every process has a row.
     """
     batches = list(order.split(size))
     if len(batches) > 1 and len(batches[-1]) < size / 2:

@@ -14,7 +14,8 @@ class Best:
         self.weights = weights
 
     def consider(self, history: list[dict[str, Any]], model: nn.Module, patience: int | None) -> None:
-        if patience is not None and best_epoch(history) == len(history) - 1:
+        """`history` holds the epochs of the last stage: earlier ones prepare for it and are not the model."""
+        if patience is not None and history and best_epoch(history) == len(history) - 1:
             self.weights = {name: tensor.detach().cpu().clone() for name, tensor in model.state_dict().items()}
 
     def is_over(self, history: list[dict[str, Any]], patience: int | None) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -52,13 +53,14 @@ def prepare(
         with fabric.rank_zero_first():  # the first process computes what the others then read
             data = encoded(data, build_encoder(config, data), workers=config.train.workers, say=say)
     statistics = data.train.labels.statistics()
-    method = catalogue.build_method(
-        config.method.name, statistics, items=len(data.train), seed=config.seed, **config.method.options
+    method = catalogue.make_method(
+        config.method.name, config.method.options, statistics, items=len(data.train), seed=config.seed
     )
     config = settled(config, data, method)
     if config.train.epochs < len(method.stages):
         raise UserError(f"'{config.method.name}' trains in {len(method.stages)} stages and needs as many epochs")
-    if config.train.accumulate > 1 and type(method).loss is not Method.loss:
+    whole = type(method).loss is not Method.loss or any(part.whole_batch for part in method.objective.parts())
+    if config.train.accumulate > 1 and whole:
         raise UserError(
             f"train.accumulate is {config.train.accumulate}, but the loss of '{config.method.name}' looks at a whole "
             "batch at once, so it cannot be made of parts; use a smaller train.batch_size"
@@ -67,6 +69,13 @@ def prepare(
     model = fabric.to_device(build_model(config, data, statistics) if model is None else model)
     if config.train.precision == "64-true":  # Fabric would turn the logits back into float32
         model = model.double()
+    try_out(model, data, config)
+    for stage in method.stages:
+        if not any(re.search(stage.trains, name) for name, _ in model.named_parameters()):
+            raise UserError(
+                f"'{config.method.name}' has a stage that trains '{stage.trains}', but the model has none such; "
+                f"leave head and branches to the method (it wants the head '{method.head}')"
+            )
     positives = positives_of(data.train.labels)
 
     def make_sampler(name: str | None) -> Sampler:
@@ -94,6 +103,13 @@ def build_fabric(train: Train) -> Fabric:
     started = int(os.environ.get("LOCAL_WORLD_SIZE", "0"))
     devices = started or train.devices
     nodes = int(os.environ["WORLD_SIZE"]) // started if started else train.nodes
+    try:
+        return make_fabric(train, devices, nodes)
+    except (RuntimeError, ValueError) as error:
+        raise UserError(f"train.accelerator={train.accelerator}, {devices} devices: {error}") from None
+
+
+def make_fabric(train: Train, devices: int, nodes: int) -> Fabric:
     many = devices * nodes > 1
     return Fabric(
         accelerator=train.accelerator,
@@ -117,32 +133,43 @@ def load(settings: Data, seed: int) -> DataSet:
     data: DataSet = find_source(settings, seed).load()
     rows = long_tailed(data.train.labels, settings, seed)
     if rows is not None:
-        data = replace(data, train=data.train.take(rows), published=None)
+        truth = None if data.truth is None else data.truth.take(rows)
+        data = replace(data, train=data.train.take(rows), truth=truth, published=None)
     if settings.hide == "fal":
         return data
     truth = data.truth or data.train.labels
     return replace(data, train=Items(data.train.inputs, hidden(data.train.labels, settings, seed)), truth=truth)
 
 
-def look(settings: Data, seed: int) -> tuple[dict[str, LabelStore], tuple[str, ...], int | None]:
-    """The labels of every split, remarks, and how many training items come twice (None: the inputs are not there)."""
+@dataclass(frozen=True)
+class Look:
+    """What can be said of a data set without training on it."""
+
+    stores: dict[str, LabelStore]
+    counted: Tensor  # [C] positives that decide the groups
+    remarks: tuple[str, ...]
+    duplicates: int | None  # training items that come twice; None: the inputs are not there
+
+
+def look(settings: Data, seed: int) -> Look:
     if "validation" in catalogue.parameters(catalogue.find("data", settings.name)):
         settings = settings.model_copy(update={"validation": settings.options.get("validation", 0.0)})
     source = find_source(settings, seed)
     if not callable(getattr(source, "labels", None)):
         data = load(settings, seed)
         stores = {name: getattr(data, name).labels for name in ("train", "validation", "test")}
-        return stores, data.remarks, data.train.duplicates()
+        return Look(stores, group_counts(data), data.remarks, data.train.duplicates())
     stores = dict(source.labels())  # a named set may have its labels on this disk, but not its inputs
     if stores["validation"] is stores["train"]:
         del stores["validation"]
     rows = long_tailed(stores["train"], settings, seed)
-    stores["train"] = hidden(stores["train"] if rows is None else stores["train"].take(rows), settings, seed)
+    before = stores["train"] if rows is None else stores["train"].take(rows)
+    stores["train"] = hidden(before, settings, seed)
     try:
         twice = load(settings, seed).train.duplicates()
     except UserError:
         twice = None
-    return stores, (), twice
+    return Look(stores, before.statistics(cooccurrence=False).positives, (), twice)
 
 
 def long_tailed(labels: LabelStore, settings: Data, seed: int) -> Tensor | None:
@@ -232,6 +259,20 @@ def build_model(config: Config, data: DataSet, statistics: LabelStatistics) -> n
         statistics=statistics,
     )
     return model
+
+
+@torch.no_grad()
+def try_out(model: nn.Module, data: DataSet, config: Config) -> None:
+    """A model for other inputs is found now, in one line, and not in the first step."""
+    inputs = data.train.inputs.batch(torch.arange(min(2, len(data.train))))
+    like = next(model.parameters())
+    try:
+        model.eval()(inputs.to(like) if inputs.is_floating_point() else inputs.to(like.device))
+    except RuntimeError as error:
+        raise UserError(
+            f"the model '{config.model.name}' cannot read inputs of shape {tuple(inputs.shape[1:])} "
+            f"({str(error).splitlines()[0]}); small_resnet wants images, mlp takes anything, model.name=auto chooses"
+        ) from None
 
 
 def build_optimizer(train: Train, model: nn.Module, method: Method) -> torch.optim.Optimizer:

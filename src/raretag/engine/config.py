@@ -6,6 +6,7 @@ name; the options are checked by the module's own constructor when the run is bu
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any, Literal
 
@@ -48,12 +49,18 @@ class Data(Named):
     name: str = "digits"
     root: str | None = Field(None, description="the folder of named data sets; default: $RARETAG_DATA")
     hide: Literal["fal", "pal", "ppl", "spl"] = Field("fal", description="which training labels are hidden on purpose")
-    keep: float = Field(1.0, gt=0, le=1, description="share that stays visible, for hide = pal or ppl")
+    keep: float | None = Field(None, gt=0, le=1, description="share that stays visible, for hide = pal or ppl")
     at_least_one: bool = Field(False, description="hiding leaves every item at least one positive")
     longtail: Literal["none", "exponential", "pareto"] = Field("none", description="make the training part long-tailed")
     tail_ratio: float = Field(100.0, ge=1, description="for exponential: most frequent over rarest")
     tail_largest: int = Field(800, ge=1, description="for pareto: items of the most frequent label")
     tail_power: float = Field(6.0, gt=0, description="for pareto: how fast the tail falls")
+
+    @model_validator(mode="after")
+    def keep_goes_with_hide(self) -> Data:
+        if (self.hide in ("pal", "ppl")) != (self.keep is not None):
+            raise ValueError(f"hide={self.hide} with keep={self.keep}: pal and ppl need keep, the others have none")
+        return self
 
 
 class Train(Section):
@@ -82,7 +89,7 @@ class Train(Section):
     )
     patience: int | None = Field(None, ge=1, description="stop after so many epochs without a better validation mAP")
     workers: int = Field(0, ge=0, description="processes that load inputs ahead")
-    accelerator: str = "cpu"
+    accelerator: Literal["cpu", "cuda", "mps", "gpu", "tpu", "auto"] = "cpu"
     devices: int = Field(1, ge=1, description="processes of a machine")
     nodes: int = Field(1, ge=1, description="machines, when a cluster such as SLURM starts the processes")
     precision: Literal["32-true", "64-true", "bf16-mixed", "16-mixed"] = "32-true"
@@ -145,7 +152,7 @@ def compose(file: Path | None, changes: list[str], data: str | None = None, **di
         key, equals, value = change.partition("=")
         if not equals or not key.strip():
             raise UserError(f"'--set {change}' is not understood; expected a.b=c, for example --set train.epochs=4")
-        put(tree, key.strip(), yaml.safe_load(value) if value else "")
+        put(tree, key.strip(), parsed(value) if value else "")
     return checked(tree)
 
 
@@ -161,6 +168,23 @@ def read(file: Path) -> dict[str, Any]:
     return tree
 
 
+def flat(tree: dict[str, Any], mark: str = ".") -> dict[str, Any]:
+    """{"a": {"b": 1}} as {"a.b": 1}."""
+    leaves: dict[str, Any] = {}
+    for key, value in tree.items():
+        inner = flat(value, mark) if isinstance(value, dict) else None
+        leaves |= {key: value} if inner is None else {f"{key}{mark}{name}": leaf for name, leaf in inner.items()}
+    return leaves
+
+
+def parsed(text: str) -> Any:
+    """A value as typed after `=`: YAML, in which 1e-3 is a number too."""
+    try:
+        return float(text) if re.fullmatch(r"[+-]?\d+(\.\d*)?e[+-]?\d+", text) else yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        raise UserError(f"'{text}' is not a value: {' '.join(str(error).split())}") from None
+
+
 def put(tree: dict[str, Any], path: str, value: Any) -> None:
     """Set a.b.c in nested dictionaries; naming another module (`method.name`) drops the options of the old one."""
     *sections, last = path.split(".")
@@ -173,6 +197,9 @@ def put(tree: dict[str, Any], path: str, value: Any) -> None:
         kept = {key: tree[key] for key in Data.model_fields if sections == ["data"] and key in tree}
         tree.clear()
         tree.update(kept)
+    if (sections, last) == (["train"], "recipe"):  # a recipe replaces what an earlier file says of the same things
+        for key in RECIPES.get(str(value), {}):
+            tree.pop(key, None)
     tree[last] = value
 
 

@@ -1,7 +1,8 @@
 """Features of a frozen backbone, computed once and kept on disk: training heads on them is quick, also on a CPU.
 
 The cache is `$RARETAG_CACHE`, or `raretag` in the user's cache folder. A file's name is a hash of the encoder, its
-weights and the items, so that a change of any of them is a new file and an old file is never wrong.
+weights, the ids of all items and the inputs of some: a change of any of them is a new file. An image that is replaced
+under its old name may go unnoticed; delete the cache then.
 """
 
 from __future__ import annotations

@@ -30,8 +30,9 @@ def logits_of(
     model.eval()
     mine = share(torch.arange(len(items)), rank, processes.count())
     parts = [
-        method.logits(model(place(inputs))).float().cpu()
+        method.logits(model(place(inputs))).float()
         for _, inputs in inputs_of(items, list(mine.split(batch_size)), None, workers)
     ]
     model.train(training)
-    return processes.rows(torch.cat(parts) if parts else torch.empty(0, items.labels.labels))
+    device = next(model.parameters()).device
+    return processes.rows(torch.cat(parts) if parts else torch.empty(0, items.labels.labels, device=device)).cpu()

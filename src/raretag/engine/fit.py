@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from raretag.core import chance, processes
 from raretag.core.context import Context
-from raretag.core.method import Method, Stage
+from raretag.core.method import Method
 from raretag.core.targets import Targets
 from raretag.engine.batches import cut, share
 from raretag.engine.config import Train
@@ -88,6 +88,7 @@ class Training:
             "model": self.model.state_dict(),
             "average": None if self.average is None else self.average.state_dict(),
             "method": self.method.state_dict(),
+            "precision": self.fabric.strategy.precision.state_dict(),  # the loss scale of 16-mixed
             "optimizer": None if self.optimizer is None else self.optimizer.state_dict(),
             "progress": {name: getattr(self.progress, name) for name in Progress.__slots__},
         }
@@ -95,6 +96,7 @@ class Training:
     def restore(self, state: dict[str, Any]) -> None:
         self.model.load_state_dict(state["model"])
         self.method.load_state_dict(state["method"])
+        self.fabric.strategy.precision.load_state_dict(state["precision"])
         self.progress = Progress(**state["progress"])
         if state["average"] is not None:
             self.average = copy.deepcopy(self.model)
@@ -111,7 +113,8 @@ class Training:
         """Let the parameters of a stage learn, with an optimizer and a wrapping that know of no others."""
         stage = self.method.stages[number]
         for name, parameter in self.model.named_parameters():
-            parameter.requires_grad_(re.search(stage.trains, name) is not None)
+            frozen = name.startswith("backbone") and self.settings.backbone_rate == 0
+            parameter.requires_grad_(re.search(stage.trains, name) is not None and not frozen)
         self.still = [module for module in self.model.modules() if is_still(module)]
         self.wrapped, self.optimizer = self.fabric.setup(self.model, self.make_optimizer())
 
@@ -143,6 +146,7 @@ def fit(training: Training) -> Iterator[Step]:
         number, epochs = stage_of(method, settings, epoch)
         if epoch == epochs[0] and progress.batch == 0:
             progress.stage_step = 0
+            training.average = None  # what a stage begins with is no average of what was before
             method.begin_stage(number, training.model, lambda: features(training))
             training.enter(number)
         sampler = training.make_sampler(method.stages[number].sampler)
@@ -171,8 +175,8 @@ def learn(training: Training, rows: Tensor, inputs: Tensor, rate: float) -> floa
     assert optimizer is not None
     for group in optimizer.param_groups:
         group["lr"] = rate * group.setdefault("peak", group["lr"])
-    # Dropout draws from here: a step's draws depend on the step, not on what ran before it.
-    torch.manual_seed(chance.number(training.seed, progress.step, fabric.global_rank))
+    # Dropout draws from here: a step's draws depend on the step, not on what ran before it, and are alike everywhere.
+    torch.manual_seed(chance.number(training.seed, progress.step))
     training.wake()
     loss = gradients(training, rows, inputs)
     for parameter in training.method.parameters():  # the engine averages the gradients of the model only
@@ -196,17 +200,24 @@ def gradients(training: Training, rows: Tensor, inputs: Tensor) -> Tensor:
         fabric.backward(loss)
         return loss.detach()
 
-    numerator, denominator = torch.zeros(()), torch.zeros(())
-    cuts = list(zip(rows.chunk(parts), inputs.chunk(parts), strict=True))
-    for place, (some_rows, some_inputs) in enumerate(cuts):
-        with fabric.no_backward_sync(model, enabled=place < len(cuts) - 1):
+    numerator, denominator = torch.zeros((), device=fabric.device), torch.zeros((), device=fabric.device)
+    smallest = int(processes.total(torch.tensor(len(rows), device=fabric.device))) // processes.count()
+    parts = max(1, min(parts, smallest))  # the same number everywhere, and no part without a row
+    taught = []
+    for part, some_rows, some_inputs in zip(
+        range(parts), rows.tensor_split(parts), inputs.tensor_split(parts), strict=True
+    ):
+        with fabric.no_backward_sync(model, enabled=part < parts - 1):
             logits = model(training.place(some_inputs))
             targets, context = seen(training, some_rows)
             ratio = method.objective.ratio(logits, targets, context)
-            method.observe(logits.detach(), targets, context)
             fabric.backward(ratio.numerator * processes.count())
-        numerator = numerator + ratio.numerator.detach().cpu() * processes.count()
-        denominator = denominator + (0.0 if ratio.denominator is None else ratio.denominator.cpu())
+        taught.append((logits.detach(), targets, context))
+        numerator = numerator + ratio.numerator.detach() * processes.count()
+        denominator = denominator + (0.0 if ratio.denominator is None else ratio.denominator)
+    with torch.no_grad():
+        for batch in taught:  # after all parts: what one of them teaches must not change the loss of the next
+            method.observe(*batch)
     total = processes.total(denominator).clamp(min=1.0)
     for parameter in [*training.model.parameters(), *method.parameters()]:
         if parameter.grad is not None:
@@ -241,6 +252,3 @@ def features(training: Training) -> Iterator[tuple[Tensor, Targets]]:
             backbone(training.place(training.items.inputs.batch(rows))),
             training.items.labels.targets(rows).to(training.fabric.device),
         )
-
-
-__all__ = ["Progress", "Sampler", "Stage", "Step", "Training", "fit", "stage_of"]

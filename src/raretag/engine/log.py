@@ -6,7 +6,8 @@ import json
 from pathlib import Path
 from typing import Any
 
-from raretag.engine.record import write_text
+from raretag.engine.config import flat
+from raretag.engine.record import without_nan, write_text
 
 
 class Log:
@@ -16,24 +17,16 @@ class Log:
         from torch.utils.tensorboard import SummaryWriter
 
         self.path = folder / "metrics.jsonl"
-        write_text(self.path, "".join(json.dumps(row) + "\n" for row in history))
+        write_text(self.path, "".join(json.dumps(without_nan(row)) + "\n" for row in history))
         self.board = SummaryWriter(str(folder / "tensorboard"), purge_step=len(history))
 
     def epoch(self, row: dict[str, Any], seconds: float) -> None:
         with self.path.open("a", encoding="utf-8") as file:
-            file.write(json.dumps({**row, "seconds": round(seconds, 3)}) + "\n")
-        for name, value in flat(row).items():
+            file.write(json.dumps({**without_nan(row), "seconds": round(seconds, 3)}) + "\n")
+        for name, value in flat(row, "/").items():
             if isinstance(value, (int, float)) and name != "epoch":
                 self.board.add_scalar(name, value, row["epoch"])
         self.board.flush()
 
     def close(self) -> None:
         self.board.close()
-
-
-def flat(tree: dict[str, Any], prefix: str = "") -> dict[str, Any]:
-    leaves: dict[str, Any] = {}
-    for key, value in tree.items():
-        name = f"{prefix}{key}"
-        leaves.update(flat(value, f"{name}/") if isinstance(value, dict) else {name: value})
-    return leaves

@@ -54,7 +54,7 @@ RECIPES: dict[str, dict[str, Any]] = {
         "decay": 0.01,
         "warmup": 5 / 200,
     },
-    # Ridnik et al. 2021: Adam with a one-cycle rate and a moving average of the weights.
+    # Ridnik et al. 2021: Adam (here AdamW) with a one-cycle rate and a moving average of the weights.
     "asl": {
         "epochs": 40,
         "batch_size": 128,
@@ -64,7 +64,7 @@ RECIPES: dict[str, dict[str, Any]] = {
         "warmup": 0.2,
         "average": 0.9997,
     },
-    # Cole et al. 2021: Adam, constant rate, stop on validation.
+    # Cole et al. 2021: Adam (AdamW without decay), constant rate, stop on validation.
     "spml": {
         "epochs": 10,
         "batch_size": 16,

@@ -50,7 +50,7 @@ def record_of(
         },
         "groups": {
             "edges": list(config.group_edges),
-            "counted_on": "training positives",
+            "counted_on": "training positives, before any were hidden",
             **{name: members.tolist() for name, members in groups.items()},
         },
         "method": {"name": config.method.name, "slots": slots, "denominator": slots["reduce"]},
@@ -58,15 +58,19 @@ def record_of(
     }
 
 
-def card_of(config: Config, data: DataSet, statistics: LabelStatistics, shape: tuple[int, ...]) -> dict[str, Any]:
+def card_of(
+    config: Config, data: DataSet, statistics: LabelStatistics, shape: tuple[int, ...], thresholds: list[float]
+) -> dict[str, Any]:
     """What a user of the trained model must know."""
+    describe = getattr(data.train.inputs, "describe", None)
     return {
         "format": "raretag model card 1",
         "labels": list(data.train.labels.names),
         "training_positives": statistics.positives.tolist(),
         "training_items": statistics.items,
         "group_edges": list(config.group_edges),
-        "thresholds": [0.5] * statistics.labels,
+        "thresholds": thresholds,  # the best for F1 on validation, one for each label
+        "inputs": {} if describe is None else describe(),  # how a raw item becomes a tensor
         "input_shape": list(shape),
         "weights": "model.safetensors",
         "config": config.model_dump(mode="json"),
@@ -75,7 +79,7 @@ def card_of(config: Config, data: DataSet, statistics: LabelStatistics, shape: t
 
 def write_json(path: Path, content: Any) -> None:
     """Complete or not at all; NaN, which JSON does not have, becomes null."""
-    write_text(path, json.dumps(_without_nan(content), indent=1, allow_nan=False) + "\n")
+    write_text(path, json.dumps(without_nan(content), indent=1, allow_nan=False) + "\n")
 
 
 def write_text(path: Path, text: str) -> None:
@@ -87,11 +91,11 @@ def write_text(path: Path, text: str) -> None:
     os.replace(new, path)
 
 
-def _without_nan(content: Any) -> Any:
+def without_nan(content: Any) -> Any:
     if isinstance(content, dict):
-        return {key: _without_nan(value) for key, value in content.items()}
+        return {key: without_nan(value) for key, value in content.items()}
     if isinstance(content, (list, tuple)):
-        return [_without_nan(value) for value in content]
+        return [without_nan(value) for value in content]
     if isinstance(content, float) and not math.isfinite(content):
         return None
     return content

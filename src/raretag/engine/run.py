@@ -8,20 +8,25 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import torch
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
+from raretag.core.context import Context
 from raretag.core.errors import UserError
 from raretag.engine import state
 from raretag.engine.best import Best
 from raretag.engine.build import Prepared, build_fabric, input_shape, prepare
 from raretag.engine.config import Config
 from raretag.engine.evaluate import logits_of
-from raretag.engine.fit import Step, fit
+from raretag.engine.fit import Step, fit, stage_of
+from raretag.engine.folder import refuse_existing
 from raretag.engine.log import Log
 from raretag.engine.record import card_of, record_of, write_json, write_text
 from raretag.labels.collection import DataSet, Items
+from raretag.metrics import hidden
 from raretag.metrics.evaluation import evaluate
+from raretag.metrics.grouped import number_or_none
 from raretag.metrics.thresholds import best_f1_thresholds
 
 Watch = Callable[[Step, dict[str, Any] | None], None]  # each step, and the epoch's row when it ends
@@ -29,7 +34,7 @@ Watch = Callable[[Step, dict[str, Any] | None], None]  # each step, and the epoc
 
 def run(
     config: Config,
-    folder: Path,
+    folder: Path | str,
     *,
     data: DataSet | None = None,
     model: nn.Module | None = None,
@@ -43,8 +48,8 @@ def run(
     From Python `data` may be a data set of your own (raretag.data.python makes one from arrays) and `model` any module
     from inputs to logits; else they are made as the configuration says.
     """
-    if folder.exists() and not (resume or overwrite):
-        raise UserError(f"the run folder '{folder}' exists; continue it with --resume or replace it with --overwrite")
+    folder = Path(folder)
+    refuse_existing(folder, resume=resume, overwrite=overwrite)
     fabric = build_fabric(config.train)
     fabric.launch()
     prepared = prepare(config, fabric, say if fabric.is_global_zero else lambda line: None, data, model)
@@ -52,6 +57,7 @@ def run(
         for remark in prepared.data.remarks:
             say(remark)
         warn_of_empty_classes(prepared, say)
+        warn_of_no_negatives(prepared, say)
     if fabric.is_global_zero and not resume:
         start_folder(folder, prepared.config)
     fabric.barrier()
@@ -69,6 +75,9 @@ def run(
     record["metrics"]["final"] = measure(prepared, prepared.data.test, logits["test"])
     tuned = best_f1_thresholds(logits["validation"].double().sigmoid(), prepared.data.validation.labels.targets())
     record["metrics"]["final"]["F1_tuned"] = measure(prepared, prepared.data.test, logits["test"], tuned)["F1"]
+    record["thresholds"] = tuned.tolist()
+    if prepared.data.truth is not None:
+        record["metrics"]["final"]["hidden_recall"] = hidden_recall(prepared)
     if fabric.is_global_zero:
         finish_folder(folder, prepared, record, logits)
     fabric.barrier()
@@ -76,12 +85,13 @@ def run(
 
 
 def start_folder(folder: Path, config: Config) -> None:
-    """An empty folder with the configuration. Only a folder that is a run is ever removed."""
-    if folder.exists():
-        if any(folder.iterdir()) and not (folder / "config.yaml").exists():
-            raise UserError(f"'{folder}' is not a run folder (no config.yaml in it), so --overwrite leaves it alone")
-        shutil.rmtree(folder)
-    folder.mkdir(parents=True)
+    """An empty folder with the configuration."""
+    try:
+        if folder.exists():
+            shutil.rmtree(folder)
+        folder.mkdir(parents=True)
+    except OSError as error:
+        raise UserError(f"the run folder '{folder}' cannot be made: {error.strerror}") from None
     write_text(folder / "config.yaml", config.to_yaml())
 
 
@@ -89,13 +99,16 @@ def learn(prepared: Prepared, folder: Path, history: list[dict[str, Any]], best:
     training, first = prepared.training, prepared.training.fabric.is_global_zero
     settings = training.settings
     log = Log(folder, history) if first else None
+    if first and not training.progress.step:  # so that a run that dies in its first epoch can be resumed
+        state.save(folder, {"training": training.state(), "history": history, "best": best.weights})
     started = time.perf_counter()
-    for step in fit(training) if not best.is_over(history, settings.patience) else ():
+    last_stage = stage_of(training.method, settings, settings.epochs - 1)[1][0]  # patience counts within it
+    for step in fit(training) if not best.is_over(history[last_stage:], settings.patience) else ():
         row = None
         if step.ends_epoch:
             row = epoch_row(prepared, step)
             history.append(row)
-            best.consider(history, training.best, settings.patience)
+            best.consider(history[last_stage:], training.best, settings.patience)
             if log:
                 log.epoch(row, time.perf_counter() - started)
             started = time.perf_counter()
@@ -103,7 +116,7 @@ def learn(prepared: Prepared, folder: Path, history: list[dict[str, Any]], best:
             state.save(folder, {"training": training.state(), "history": history, "best": best.weights})
         if first:
             watch(step, row)
-        if step.ends_epoch and best.is_over(history, settings.patience):
+        if step.ends_epoch and best.is_over(history[last_stage:], settings.patience):
             break
     if log:
         log.close()
@@ -134,13 +147,37 @@ def measure(prepared: Prepared, items: Items, logits: Tensor, thresholds: float 
     )
 
 
+def hidden_recall(prepared: Prepared) -> float | None:
+    """The share of the hidden training positives that the model finds at 0.5 (what COMIC's Table 2 calls recall)."""
+    items, truth = prepared.data.train, prepared.data.truth
+    assert truth is not None
+    counts = hidden.HiddenCounts.of(_logits(prepared, items) > 0, truth.targets(), items.labels.targets())
+    return number_or_none(hidden.micro_hidden_recall(counts))
+
+
 def finish_folder(folder: Path, prepared: Prepared, record: dict[str, Any], logits: dict[str, Tensor]) -> None:
     weights = {name: tensor.contiguous() for name, tensor in prepared.training.best.state_dict().items()}
     save_file(weights, folder / "model.safetensors")
     save_file(logits, folder / "logits.safetensors")
     shape = input_shape(prepared.data)
-    write_json(folder / "card.json", card_of(prepared.config, prepared.data, prepared.statistics, shape))
+    card = card_of(prepared.config, prepared.data, prepared.statistics, shape, record["thresholds"])
+    write_json(folder / "card.json", card)
     write_json(folder / "record.json", record)
+
+
+def warn_of_no_negatives(prepared: Prepared, say: Callable[[str], None]) -> None:
+    """Where only positives are observed and unknown labels have no term, "everything is there" is the best answer."""
+    targets = prepared.data.train.labels.targets(slice(0, 64))
+    logits = torch.zeros(targets.value.shape)
+    index = torch.arange(len(targets))
+    completed = prepared.training.method.objective.complete.cpu()(logits, targets, Context(index=index))
+    prepared.training.method.to(prepared.training.fabric.device)
+    ignores = not (completed.counted & ~completed.observed).any()
+    if ignores and not prepared.statistics.negatives.any():
+        say(
+            f"warning: no training label is an observed negative and {prepared.config.method.name} ignores unknown "
+            "labels, so it learns to find every label everywhere; try assume_negative or ignore_likely"
+        )
 
 
 def warn_of_empty_classes(prepared: Prepared, say: Callable[[str], None]) -> None:

@@ -14,7 +14,7 @@ def factor(train: Train, done: float, step: int) -> float:
     step    counts from 0 in the stage
     """
     if train.warmup_steps is not None:
-        rising, risen = step < train.warmup_steps, (step + 1) / max(train.warmup_steps, 1)
+        rising, risen = step < train.warmup_steps, step / max(train.warmup_steps, 1)
         begin = 0.0
     else:
         rising, risen = done < train.warmup, done / max(train.warmup, 1e-12)

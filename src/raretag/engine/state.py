@@ -1,7 +1,7 @@
 """Checkpoints that survive a crash at any moment.
 
-A checkpoint is written beside the old one and renamed when complete; the one before it is kept. A torn file is found
-by the checksums inside it, and the one before is used. Loaded without pickle (`weights_only=True`).
+A checkpoint is written beside the old one and renamed when complete; the one before it is kept. A torn file is found by
+the checksums inside it, and the one before is used. Read with `weights_only=True`: a foreign file cannot run code.
 """
 
 from __future__ import annotations
@@ -38,14 +38,11 @@ def load(folder: Path, say: Callable[[str], None]) -> dict[str, Any]:
         if not path.exists():
             continue
         if whole(path):
-            state: dict[str, Any] = torch.load(path, weights_only=True)
+            state: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True)
             return state
         say(f"{path.name} is torn (the run was probably killed while writing it); using the one before it")
+        path.rename(path.with_suffix(".torn"))  # or the next one saved would push the good one out
     raise UserError(f"there is no whole checkpoint in '{folder}' to resume from; start again with --overwrite")
-
-
-def exists(folder: Path) -> bool:
-    return any((folder / name).exists() for name in (LAST, PREVIOUS))
 
 
 def whole(path: Path) -> bool:

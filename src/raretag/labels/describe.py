@@ -11,13 +11,18 @@ from raretag.labels.groups import groups
 from raretag.labels.store import LabelStore
 
 
-def describe(store: LabelStore, edges: tuple[int, int] = (20, 100), shown: int = 10) -> dict[str, Any]:
-    """Ready for JSON. Shares are of all items x labels; frequencies are per item."""
+def describe(
+    store: LabelStore, edges: tuple[int, int] = (20, 100), shown: int = 10, counted: Tensor | None = None
+) -> dict[str, Any]:
+    """Ready for JSON. Shares are of all items x labels; frequencies are per item.
+
+    counted    [C] positives that decide the groups, where some of them were hidden; default: those of the store
+    """
     statistics = store.statistics(cooccurrence=store.labels <= 4096)
     positives, items = statistics.positives, max(statistics.items, 1)
     order = torch.argsort(positives, descending=True, stable=True)
     present = positives[positives > 0]
-    members = groups(positives, edges)
+    members = groups(positives if counted is None else counted, edges)
     entries = max(items * store.labels, 1)
     return {
         "items": statistics.items,

@@ -26,16 +26,14 @@ Departs from the authors' code:
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias
+from typing import Any
 
-from raretag.core.catalogue import build_method
+from raretag.core.base import Base, build_base
 from raretag.core.errors import UserError
 from raretag.core.method import Method
 from raretag.core.objective import Objective
 from raretag.core.statistics import LabelStatistics
 from raretag.objective.reductions import Per, reduction
-
-Choice: TypeAlias = str | dict[str, Any]
 
 
 class Combined(Method):
@@ -45,27 +43,26 @@ class Combined(Method):
         *,
         items: int,
         seed: int = 0,
-        base: Choice = "binary_cross_entropy",
-        complete: Choice | None = None,
-        shape: Choice | None = None,
-        keep: Choice | None = None,
-        weigh: Choice | None = None,
-        score: Choice | None = None,
+        base: Base = "binary_cross_entropy",
+        complete: Base | None = None,
+        shape: Base | None = None,
+        keep: Base | None = None,
+        weigh: Base | None = None,
+        score: Base | None = None,
         reduce: Per | None = None,
     ) -> None:
         made: dict[str, Method] = {}
 
-        def chosen(choice: Choice) -> Method:
-            name, options = named(choice)
-            key = repr((name, sorted(options.items())))
+        def chosen(choice: Base) -> Method:
+            key = repr(choice if isinstance(choice, str) else sorted(choice.items()))
             if key not in made:
-                made[key] = whole(name, build_method(name, statistics, items=items, seed=seed, **options))
+                made[key] = build_base("combined", choice, statistics, items=items, seed=seed)
             return made[key]
 
-        def part(slot: str, choice: Choice | None) -> Any:
+        def part(slot: str, choice: Base | None) -> Any:
             found = getattr(chosen(base if choice is None else choice).objective, slot)
             if found is None and choice is not None:
-                raise UserError(f"combined.{slot}: '{named(choice)[0]}' has nothing in the slot '{slot}'")
+                raise UserError(f"combined.{slot}: {choice!r} has nothing in the slot '{slot}'")
             return found
 
         super().__init__(
@@ -80,19 +77,3 @@ class Combined(Method):
         )
         if any(method.sampler == "class_aware" for method in made.values()):
             self.sampler = "class_aware"
-
-
-def named(choice: Choice) -> tuple[str, dict[str, Any]]:
-    if isinstance(choice, str):
-        return choice, {}
-    if not isinstance(choice, dict) or not isinstance(choice.get("name"), str):
-        raise UserError(f"combined: {choice!r} is not a method; expected a name or {{name: ..., option: value}}")
-    return choice["name"], {option: value for option, value in choice.items() if option != "name"}
-
-
-def whole(name: str, method: Method) -> Method:
-    """Refuse a method that does more than its objective says: its parts alone would be something else."""
-    for work in ("loss", "observe", "end_epoch"):
-        if getattr(type(method), work) is not getattr(Method, work):
-            raise UserError(f"combined: '{name}' cannot be taken apart, its {work} does more than its parts")
-    return method

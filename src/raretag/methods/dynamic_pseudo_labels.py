@@ -251,6 +251,7 @@ class Balanced(Score):
     def __init__(self, balance: str | float, on: str, total: str, gamma: float) -> None:
         super().__init__()
         self.balance, self.on, self.total, self.gamma = balance, on, total, gamma
+        self.whole_batch = balance == "batch"
 
     def beta(self, completed: Completed) -> Tensor:
         """[B, C] or one number."""

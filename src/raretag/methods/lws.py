@@ -34,7 +34,7 @@ from raretag.objective.scores import CrossEntropy
 class Lws(Method):
     head = "scaled"
     stages = (
-        Stage(share=0.9, trains=r"^(?!head\.scale$)", sampler="uniform"),
+        Stage(share=0.9, trains=r"^(?!head\.scale$)"),
         Stage(share=0.1, trains=r"^head\.scale$", sampler="class_aware"),
     )
 

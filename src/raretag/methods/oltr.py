@@ -53,7 +53,7 @@ from raretag.objective.scores import CrossEntropy
 class Oltr(Method):
     head = "memory"
     stages = (
-        Stage(share=1 / 3, trains=r"^(backbone|head\.classify)\b", sampler="uniform"),
+        Stage(share=1 / 3, trains=r"^(backbone|head\.classify)\b"),
         Stage(share=2 / 3, sampler="class_aware"),
     )
     remembers: Tensor

@@ -86,6 +86,7 @@ class Selected(Keep):
     """What was observed, and the unknown labels that are neither frequent nor among the most probable of the batch."""
 
     frequent: Tensor
+    whole_batch = True
 
     def __init__(self, prior: list[float], threshold: float, likely: int) -> None:
         super().__init__()

@@ -97,6 +97,7 @@ class ReflectiveCorrection(Method):
 class Corrector(Complete):
     """(2). Usable in the slot `complete` of any objective."""
 
+    whole_batch = True
     positives: Tensor
     total: Tensor
     number: Tensor
@@ -164,6 +165,8 @@ class Corrector(Complete):
 
 class PerPositive(Weigh):
     """B / N: rows over positives, in the batch of all processes."""
+
+    whole_batch = True
 
     def __init__(self, below: Weigh | None) -> None:
         super().__init__()

@@ -9,9 +9,10 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from raretag.core.errors import UserError
 from raretag.core.targets import Targets
 
-NEVER = 0.5  # where nothing is known
+UNTOLD = 0.5  # where nothing is known
 
 
 def best_f1_thresholds(probabilities: Tensor, targets: Targets) -> Tensor:
@@ -20,8 +21,12 @@ def best_f1_thresholds(probabilities: Tensor, targets: Targets) -> Tensor:
     A label without observed positives, which has no best threshold, takes the one that is best for all labels together.
     """
     p = probabilities.double()
+    if p.numel() and not (p.min() >= 0 and p.max() <= 1):
+        raise UserError(
+            f"probabilities lie between {p.min():.3g} and {p.max():.3g}; expected [0, 1]: apply sigmoid first"
+        )
     together = _best(p[targets.observed], targets.value[targets.observed] > 0.5)
-    common = NEVER if together is None else together
+    common = UNTOLD if together is None else together
     found = torch.full((p.shape[1],), common, dtype=torch.float64)
     for label in range(p.shape[1]):
         seen = targets.observed[:, label]

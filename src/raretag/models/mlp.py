@@ -7,6 +7,7 @@ from itertools import pairwise
 from torch import Tensor, nn
 
 from raretag.core.errors import UserError
+from raretag.models.layers.dropout import Dropout
 
 
 class Mlp(nn.Module):
@@ -21,7 +22,7 @@ class Mlp(nn.Module):
         self.layers = nn.Sequential(
             nn.Flatten(),
             *(
-                nn.Sequential(nn.Linear(before, after), nn.ReLU(inplace=True), nn.Dropout(dropout))
+                nn.Sequential(nn.Linear(before, after), nn.ReLU(inplace=True), Dropout(dropout))
                 for before, after in pairwise(sizes)
             ),
         )

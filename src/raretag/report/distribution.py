@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ def draw(description: dict[str, Any], path: Path, title: str) -> None:
 
     matplotlib.use("agg")
     import matplotlib.pyplot as plt
+    from matplotlib.ticker import NullFormatter, PercentFormatter
 
     distribution, groups = description["distribution"], description["groups"]
     before, after = distribution["before"], distribution["after_class_aware"]
@@ -26,17 +28,28 @@ def draw(description: dict[str, Any], path: Path, title: str) -> None:
         axes.plot(places, after, "o" if few else "-", color=AFTER, markersize=5, label="after class-aware sampling")
     axes.set_yscale("log")
     axes.set_ylabel("share of items with the label")
+    axes.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=None))
+    axes.yaxis.set_minor_formatter(NullFormatter())
+    axes.set_ylim(bottom=0.5 / max(description["items"], 1))  # half an item
     axes.set_xlim(-0.6, len(before) - 0.4)
     if few:
-        axes.set_xticks(list(places), distribution["labels"], rotation=60, ha="right", fontsize=8)
+        axes.set_xticks(
+            list(places), [short(name) for name in distribution["labels"]], rotation=60, ha="right", fontsize=8
+        )
     else:
         axes.set_xlabel("labels, from the most frequent to the rarest")
     _mark_groups(axes, groups)
     axes.spines[["top", "right"]].set_visible(False)
     axes.legend(frameon=False, loc="upper right")
     axes.set_title(title, loc="left", fontsize=11)
-    figure.savefig(path, dpi=140)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # letters that the font does not have are drawn as boxes
+        figure.savefig(path, dpi=140)
     plt.close(figure)
+
+
+def short(name: str, longest: int = 24) -> str:
+    return name if len(name) <= longest else f"{name[: longest - 1]}…"
 
 
 def _mark_groups(axes: Any, groups: dict[str, Any]) -> None:

@@ -36,7 +36,7 @@ class ClassAware:
             raise UserError("class-aware sampling needs positives, but no item of the training set has any label")
         self.starts, self.counts = by_label.indptr[self.labels], counts[self.labels]
         self.items_by_label = by_label.indices
-        self.length = int(counts.max() * positives.shape[1] / reduce)
+        self.length = max(1, int(counts.max() * positives.shape[1] / reduce))
         self.run, self.seed = run, seed
 
     def epoch(self, number: int) -> Tensor:

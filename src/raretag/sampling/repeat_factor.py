@@ -4,7 +4,9 @@ Gupta et al., "LVIS: A Dataset for Large Vocabulary Instance Segmentation", CVPR
 
     r_c = max(1, sqrt(threshold / f_c)),  f_c = n_c / N        r_i = max over the positives of item i
 
-An item comes floor(r_i) times, and once more with probability r_i - floor(r_i), drawn anew each epoch.
+The paper has threshold = 0.001, for labels of one item in a thousand; ours is 0.1, since rare labels of small sets are
+more frequent than that. An item comes floor(r_i) times, and once more with probability
+r_i - floor(r_i), drawn anew each epoch.
 """
 
 from __future__ import annotations

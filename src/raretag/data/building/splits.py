@@ -66,7 +66,8 @@ class Splits:
             return self
         hidden = hide(self.train, "ppl", keep=1.0 - missing, seed=seed, at_least_one=True)
         remark = f"{missing:.0%} of the training positives were hidden at random, and all negatives with them"
-        return replace(self, train=hidden, truth=self.train, published=None).remarked(remark, missing=missing)
+        left = hidden.statistics(cooccurrence=False).positives
+        return replace(self, train=hidden, truth=self.train, published=left).remarked(remark, missing=missing)
 
     def remarked(self, *remarks: str, **notes: Any) -> Splits:
         return replace(self, remarks=(*self.remarks, *remarks), notes=self.notes | notes)

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from raretag.core.errors import UserError
 from raretag.models.layers.batch_norm import BatchNorm1d
+from raretag.models.layers.dropout import Dropout
 
 
 class NeckLinear(nn.Module):
@@ -17,7 +18,7 @@ class NeckLinear(nn.Module):
         super().__init__()
         if width < 1 or not 0 <= dropout < 1:
             raise UserError(f"neck_linear needs width >= 1 and dropout in [0, 1), got width={width}, dropout={dropout}")
-        self.neck = nn.Sequential(nn.Linear(features, width), BatchNorm1d(width), nn.Dropout(dropout))
+        self.neck = nn.Sequential(nn.Linear(features, width), BatchNorm1d(width), Dropout(dropout))
         self.classify = nn.Linear(width, labels)
         nn.init.normal_(self.classify.weight, std=0.01)
         nn.init.zeros_(self.classify.bias)
