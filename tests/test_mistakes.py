@@ -18,7 +18,7 @@ MISTAKES = {
     "keep without hide": (["data.keep=0.5"], "pal and ppl need keep"),
     "hide without keep": (["data.hide=ppl"], "pal and ppl need keep"),
     "broken yaml": (["method.base={name: focal"], "is not a value"),
-    "a recipe that is not there": (["train.recipe=pml"], "did you mean 'plm'"),
+    "a recipe that is not there": (["train.recipe=cuy"], "did you mean 'cui'"),
     "an accelerator that is not there": (["train.accelerator=gpuu"], "accelerator"),
 }
 
@@ -45,11 +45,8 @@ OPTIONS = {
 def test_objects_that_do_not_fit_are_refused_before_training(mistake, tmp_path, monkeypatch):
     monkeypatch.setenv("RARETAG_CACHE", str(tmp_path / "cache"))
     method, settings, says = OPTIONS[mistake]
-    config = compose(
-        None, [*SMALL[:2], *([] if "model.name" in settings[0] else SMALL[2:]), *settings], method__name=method
-    )
-    if "small_resnet" in settings[0]:
-        config = compose(None, [*SMALL[:2], *settings], method__name=method)
+    model = [] if settings[0].startswith("model.name") else SMALL[2:]
+    config = compose(None, [*SMALL[:2], *model, *settings], method__name=method)
     with pytest.raises(UserError, match=says):
         run(config, tmp_path / "run", say=lambda line: None)
     assert not (tmp_path / "run").exists()
