@@ -95,3 +95,18 @@ def test_the_same_flags_resume_and_others_are_refused(tmp_path):
 def test_a_store_gives_back_what_it_was_given():
     dense = torch.tensor([[1, 0, -1], [-100, 1, 0]])
     assert LabelStore.from_dense(dense).lists() == [[0], [1]]
+
+
+def test_the_class_prior_of_a_first_run_serves_a_second(tmp_path):
+    first = compose(
+        None, [*SMALL, "data.hide=pal", "data.keep=0.5", "method.mode=ignore"], method__name="partial_asymmetric"
+    )
+    record = run(first, tmp_path / "first", say=lambda line: None)
+    prior = record["method"]["learned"]["class_prior"]
+    assert len(prior) == 10
+    assert all(0 < value < 1 for value in prior)
+    options = [*SMALL, f"method.prior={tmp_path / 'first/record.json'}", "method.prior_threshold=0.01"]
+    second = compose(None, options, method__name="partial_asymmetric")
+    run(second, tmp_path / "second", say=lambda line: None)
+    with pytest.raises(UserError, match=r"record\.json of an earlier run"):
+        run(compose(None, ["method.prior=none.json"], method__name="partial_asymmetric"), tmp_path / "third")

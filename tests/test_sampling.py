@@ -1,5 +1,9 @@
 """Orders of items are functions of (seed, epoch), and have the shares the papers state."""
 
+import json
+import os
+from pathlib import Path
+
 import numpy as np
 import pytest
 import torch
@@ -147,3 +151,21 @@ def test_an_engine_that_wraps_a_stream_is_told_so():
 
     with pytest.raises(UserError, match="share its indices out twice"):
         list(DistributedSamplerWrapper(Stream(build("uniform", long_tailed()))))
+
+
+@pytest.mark.parametrize("name", ["voc_mlt", "coco_mlt"])
+def test_class_aware_frequencies_follow_equation_1_on_the_published_lists(name):
+    root = Path(os.environ.get("RARETAG_DATA", Path(__file__).parents[2] / "shared/data"))
+    lists = root / {"voc_mlt": "VOCdevkit/voc_mlt_train.json", "coco_mlt": "coco/coco_mlt_train.json"}[name]
+    if not lists.exists():
+        pytest.skip(f"{lists} is not here")
+    rows = json.loads(lists.read_text())["labels"]
+    dense = np.zeros((len(rows), 1 + max(map(max, rows))))
+    for row, labels in enumerate(rows):
+        dense[row, labels] = 1
+    sampler = build("class_aware", dense.astype(np.int8))
+    assert sampler.length == {"voc_mlt": 3875, "coco_mlt": 22560}[name]
+    drawn = torch.cat([sampler.epoch(epoch) for epoch in range(20)]).numpy()
+    p_hat = (dense.T @ dense / dense.sum(0)[None, :]).mean(1)  # (1)
+    error = 4 * np.sqrt(p_hat * (1 - p_hat) / len(drawn))
+    assert (np.abs(dense[drawn].mean(0) - p_hat) <= error).all()

@@ -67,7 +67,7 @@ def permutations(size: int, start: int, stop: int, *parts: int) -> NDArray[np.in
 
     The table is made in blocks of rows, so that many short orders cost little more than a few long ones.
     """
-    block_rows = max(1, 1024 // max(size, 1))
+    block_rows = max(1, 4096 // max(size, 1))
     first = start // block_rows
     blocks = []
     for block in range(first, -(-stop // block_rows)):

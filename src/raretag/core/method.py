@@ -72,3 +72,7 @@ class Method(nn.Module):
 
     def vital_signs(self) -> dict[str, float]:
         return self.objective.vital_signs()
+
+    def learned(self) -> dict[str, Any]:
+        """What a later run may want to know, ready for JSON; it goes into the record."""
+        return {}

@@ -53,7 +53,12 @@ def record_of(
             "counted_on": "training positives, before any were hidden",
             **{name: members.tolist() for name, members in groups.items()},
         },
-        "method": {"name": config.method.name, "slots": slots, "denominator": slots["reduce"]},
+        "method": {
+            "name": config.method.name,
+            "slots": slots,
+            "denominator": slots["reduce"],
+            "learned": method.learned(),
+        },
         "metrics": {"epochs": history},
     }
 

@@ -8,7 +8,8 @@ Paper and code::
     z, y           logits, targets                  [B, C]
     g+, g-, g_u    gamma_pos, gamma_neg, gamma_unknown
     K              likely                           unknown labels dropped for each row of the batch
-    P_c, eta       prior, prior_threshold           how often label c is there, as the model of a first run says
+    P_c, eta       prior, prior_threshold           how often label c is there, as the model of a first run says:
+                                                    a list, or the record.json of that run (in mode "ignore")
 
     L = -(1 - p)^{g+} log p     if y = 1
         -p_m^{g-} log(1 - p_m)  if y = 0,   p_m = max(p - m, 0),  p = sigmoid(z)
@@ -32,7 +33,9 @@ Departs from the authors' code:
 
 from __future__ import annotations
 
-from typing import Literal
+import json
+from pathlib import Path
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
@@ -44,7 +47,7 @@ from raretag.core.method import Method
 from raretag.core.objective import Objective
 from raretag.core.parts import Keep, Score, Weigh
 from raretag.core.statistics import LabelStatistics
-from raretag.core.targets import Completed
+from raretag.core.targets import Completed, Targets
 from raretag.objective.completions import completion
 from raretag.objective.reductions import Per, reduction
 from raretag.objective.scores import focused_negative, focused_positive
@@ -61,12 +64,12 @@ class PartialAsymmetric(Method):
         gamma_unknown: float = 4.0,
         margin: float = 0.0,
         likely: int = 5,
-        prior: list[float] | None = None,
+        prior: list[float] | str | None = None,
         prior_threshold: float = 0.5,
         detach_focus: bool = False,
         reduce: Per = "entries",
     ) -> None:
-        prior = prior or [0.0] * statistics.labels
+        prior = from_record(prior) if isinstance(prior, str) else prior or [0.0] * statistics.labels
         if len(prior) != statistics.labels:
             raise UserError(f"partial_asymmetric.prior has {len(prior)} numbers for {statistics.labels} labels")
         if min(gamma_pos, gamma_neg, gamma_unknown, likely) < 0 or not 0 <= margin < 1:
@@ -76,10 +79,27 @@ class PartialAsymmetric(Method):
                 complete=completion("ignore" if mode.startswith("ignore") else "negative"),
                 keep=Selected(prior, prior_threshold, likely) if mode == "selective" else None,
                 weigh=FewObservedWeighMore() if mode == "ignore_normalize" else None,
-                score=PartialAsymmetricScore((gamma_pos, gamma_neg, gamma_unknown), margin, detach_focus),
+                score=PartialAsymmetricScore(
+                    (gamma_pos, gamma_neg, gamma_unknown), margin, detach_focus, statistics.labels
+                ),
                 reduce=reduction(reduce),
             )
         )
+
+    def learned(self) -> dict[str, Any]:
+        score = self.objective.score
+        assert isinstance(score, PartialAsymmetricScore)
+        return {"class_prior": score.prior.tolist()}
+
+
+def from_record(path: str) -> list[float]:
+    try:
+        prior: list[float] = json.loads(Path(path).read_text(encoding="utf-8"))["method"]["learned"]["class_prior"]
+    except (OSError, ValueError, KeyError, TypeError):
+        raise UserError(
+            f"partial_asymmetric.prior is '{path}'; expected numbers, or the record.json of an earlier run of it"
+        ) from None
+    return prior
 
 
 class Selected(Keep):
@@ -107,11 +127,27 @@ class FewObservedWeighMore(Weigh):
 
 
 class PartialAsymmetricScore(Score):
-    """ASL in which negatives that nobody observed have a power of their own."""
+    """ASL in which negatives that nobody observed have a power of their own. Notes P_c for a second run."""
 
-    def __init__(self, gammas: tuple[float, float, float], margin: float, detach_focus: bool) -> None:
+    total: Tensor
+    number: Tensor
+    prior: Tensor
+
+    def __init__(self, gammas: tuple[float, float, float], margin: float, detach_focus: bool, labels: int) -> None:
         super().__init__()
         self.gammas, self.margin, self.detach_focus = gammas, margin, detach_focus
+        self.register_buffer("total", torch.zeros(labels, dtype=torch.float64))  # of p, in the running epoch
+        self.register_buffer("number", torch.zeros((), dtype=torch.float64))
+        self.register_buffer("prior", torch.zeros(labels, dtype=torch.float64))  # mean of p in the last epoch
+
+    def observe(self, logits: Tensor, targets: Targets, context: Context) -> None:
+        self.total += processes.total(torch.sigmoid(logits).sum(0).double())
+        self.number += processes.total(self.number.new_tensor(float(len(logits))))
+
+    def end_epoch(self, context: Context) -> None:
+        self.prior.copy_(self.total / self.number.clamp(min=1.0))
+        self.total.zero_()
+        self.number.zero_()
 
     def positive(self, s: Tensor, completed: Completed) -> Tensor:
         return focused_positive(s, self.gammas[0], self.detach_focus)

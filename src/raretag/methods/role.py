@@ -95,6 +95,9 @@ class Role(Method):
 
     forward = loss
 
+    def vital_signs(self) -> dict[str, float]:
+        return {"estimator_moved": float(self.estimator.moved.detach().abs().mean())}
+
 
 class Estimator(nn.Module):
     """theta, as its start plus what was learned."""

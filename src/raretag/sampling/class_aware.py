@@ -45,12 +45,10 @@ class ClassAware:
         rounds = np.arange(first // per_round, -(-last // per_round))
         order = chance.permutations(len(self.labels), rounds[0], rounds[-1] + 1, self.seed, 0)  # [R, C']
 
-        drawn = np.empty((len(rounds), len(self.labels), self.run), dtype=np.int64)
+        drawn = np.empty((len(self.labels), len(rounds), self.run), dtype=np.int64)
         for label in range(len(self.labels)):
-            drawn[:, label] = self._visits(label, rounds[0] * self.run, (rounds[-1] + 1) * self.run).reshape(
-                -1, self.run
-            )
-        stream = np.take_along_axis(drawn, order[:, :, None], axis=1).reshape(-1)
+            drawn[label] = self._visits(label, rounds[0] * self.run, (rounds[-1] + 1) * self.run).reshape(-1, self.run)
+        stream = drawn[order, np.arange(len(rounds))[:, None]].reshape(-1)  # [R, C', run]
         begin = first - rounds[0] * per_round
         return torch.from_numpy(stream[begin : begin + self.length])
 
@@ -60,4 +58,5 @@ class ClassAware:
         cycles = chance.permutations(count, start // count, -(-stop // count), self.seed, 1, int(self.labels[label]))
         begin = start - start // count * count
         places = cycles.reshape(-1)[begin : begin + stop - start]
-        return self.items_by_label[self.starts[label] + places].astype(np.int64)
+        items: NDArray[np.int64] = self.items_by_label[self.starts[label] : self.starts[label] + count]
+        return items[places]
