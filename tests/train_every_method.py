@@ -27,6 +27,7 @@ SETTINGS += [
     "train.average=0.8",
 ]
 OPTIONS = {
+    "focal": ["train.accumulate=4", "model.dropout=0.0"],
     "partial_label_masking": ["method.rate=1.0"],
     "splc": ["method.tau=0.3"],
     "ignore_likely": ["method.tau=0.2"],

@@ -25,7 +25,7 @@ def inspect_data(data: str, changes: list[str], picture: Path | None, into: Path
     if picture is not None and picture.suffix not in PICTURES:
         raise UserError(f"the picture '{picture}' must end in one of {', '.join(PICTURES)}")
 
-    from raretag.engine.build import look  # torch is loaded here
+    from raretag.engine.sources import look  # torch is loaded here
     from raretag.labels.describe import describe
 
     found = look(config.data, config.seed)

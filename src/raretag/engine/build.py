@@ -6,29 +6,24 @@ import math
 import os
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from pathlib import Path
+from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import torch
 from lightning_fabric import Fabric
 from lightning_fabric.strategies import DDPStrategy
-from scipy.sparse import csr_array
 from torch import Tensor, nn
 
 from raretag.core import catalogue
 from raretag.core.errors import UserError
 from raretag.core.method import Method
 from raretag.core.statistics import LabelStatistics
-from raretag.engine.config import Config, Data, Train
+from raretag.engine.config import Config, Named, Train
 from raretag.engine.encode import encoded
 from raretag.engine.fit import Sampler, Training
-from raretag.labels.collection import DataSet, Items
+from raretag.engine.sources import group_counts, load, positives_of
+from raretag.labels.collection import DataSet
 from raretag.labels.groups import groups
-from raretag.labels.hide import hide
-from raretag.labels.longtail import exponential, pareto
-from raretag.labels.store import LabelStore
 
 
 @dataclass
@@ -51,7 +46,9 @@ def prepare(
     data = load(config.data, config.seed) if data is None else data
     if config.encoder.name != "none":
         with fabric.rank_zero_first():  # the first process computes what the others then read
-            data = encoded(data, build_encoder(config, data), workers=config.train.workers, say=say)
+            torch.manual_seed(config.seed)
+            encoder = build_backbone(config.encoder, input_shape(data))
+            data = encoded(data, encoder, workers=config.train.workers, say=say)
     statistics = data.train.labels.statistics()
     method = catalogue.make_method(
         config.method.name, config.method.options, statistics, items=len(data.train), seed=config.seed
@@ -121,75 +118,6 @@ def make_fabric(train: Train, devices: int, nodes: int) -> Fabric:
     )
 
 
-def find_source(settings: Data, seed: int) -> Any:
-    root = settings.root or os.environ.get("RARETAG_DATA")
-    return catalogue.build(
-        "data", settings.name, settings.options, seed=seed, root=None if root is None else Path(root)
-    )
-
-
-def load(settings: Data, seed: int) -> DataSet:
-    """A source's data set, its training part made long-tailed and its labels hidden as asked; the rest stays whole."""
-    data: DataSet = find_source(settings, seed).load()
-    rows = long_tailed(data.train.labels, settings, seed)
-    if rows is not None:
-        truth = None if data.truth is None else data.truth.take(rows)
-        data = replace(data, train=data.train.take(rows), truth=truth, published=None)
-    if settings.hide == "fal":
-        return data
-    truth = data.truth or data.train.labels
-    return replace(data, train=Items(data.train.inputs, hidden(data.train.labels, settings, seed)), truth=truth)
-
-
-@dataclass(frozen=True)
-class Look:
-    """What can be said of a data set without training on it."""
-
-    stores: dict[str, LabelStore]
-    counted: Tensor  # [C] positives that decide the groups
-    remarks: tuple[str, ...]
-    duplicates: int | None  # training items that come twice; None: the inputs are not there
-
-
-def look(settings: Data, seed: int) -> Look:
-    if "validation" in catalogue.parameters(catalogue.find("data", settings.name)):
-        settings = settings.model_copy(update={"validation": settings.options.get("validation", 0.0)})
-    source = find_source(settings, seed)
-    if not callable(getattr(source, "labels", None)):
-        data = load(settings, seed)
-        stores = {name: getattr(data, name).labels for name in ("train", "validation", "test")}
-        return Look(stores, group_counts(data), data.remarks, data.train.duplicates())
-    stores = dict(source.labels())  # a named set may have its labels on this disk, but not its inputs
-    if stores["validation"] is stores["train"]:
-        del stores["validation"]
-    rows = long_tailed(stores["train"], settings, seed)
-    before = stores["train"] if rows is None else stores["train"].take(rows)
-    stores["train"] = hidden(before, settings, seed)
-    try:
-        twice = load(settings, seed).train.duplicates()
-    except UserError:
-        twice = None
-    return Look(stores, before.statistics(cooccurrence=False).positives, (), twice)
-
-
-def long_tailed(labels: LabelStore, settings: Data, seed: int) -> Tensor | None:
-    """The rows of a long-tailed part, or None for all of them."""
-    if settings.longtail == "none":
-        return None
-    if settings.longtail == "pareto":
-        rows = pareto(labels, settings.tail_largest, settings.tail_power, seed)
-    else:
-        rows = exponential(labels, settings.tail_ratio, seed)
-    return torch.as_tensor(rows)
-
-
-def hidden(labels: LabelStore, settings: Data, seed: int) -> LabelStore:
-    if settings.hide == "fal":
-        return labels
-    keep = settings.keep if settings.hide in ("pal", "ppl") else None
-    return hide(labels, settings.hide, keep=keep, seed=seed, at_least_one=settings.at_least_one)
-
-
 def settled(config: Config, data: DataSet, method: Method) -> Config:
     """The configuration without `auto`, so that its file says what was done."""
     backbone = "small_resnet" if len(input_shape(data)) == 3 else "mlp"
@@ -202,41 +130,19 @@ def settled(config: Config, data: DataSet, method: Method) -> Config:
     return config.model_copy(update=changes)
 
 
-def group_counts(data: DataSet) -> Tensor:
-    """Training positives as they were before any were held out or hidden: a group's members do not depend on that."""
-    if data.published is not None:
-        return data.published
-    return (data.truth or data.train.labels).statistics(cooccurrence=False).positives
-
-
-def positives_of(labels: LabelStore) -> csr_array:
-    """Which item has which label, as samplers take it: [N, C]."""
-    stored = labels.entries.positives
-    ones = np.ones(len(stored.indices), dtype=np.int8)
-    return csr_array((ones, stored.indices, stored.indptr), shape=(len(labels), labels.labels))
-
-
 def input_shape(data: DataSet) -> tuple[int, ...]:
     return tuple(data.train.inputs.batch(torch.arange(1)).shape[1:])
 
 
-def build_encoder(config: Config, data: DataSet) -> nn.Module:
-    shape = input_shape(data)
-    torch.manual_seed(config.seed)
-    encoder: nn.Module = catalogue.build(
-        "models", config.encoder.name, config.encoder.options, channels=shape[0], size=math.prod(shape)
+def build_backbone(chosen: Named, shape: tuple[int, ...]) -> nn.Module:
+    backbone: nn.Module = catalogue.build(
+        "models", chosen.name, chosen.options, channels=shape[0], size=math.prod(shape)
     )
-    return encoder
+    return backbone
 
 
 def build_model(config: Config, data: DataSet, statistics: LabelStatistics) -> nn.Module:
     shape, labels = input_shape(data), data.train.labels.labels
-
-    def make_backbone() -> nn.Module:
-        backbone: nn.Module = catalogue.build(
-            "models", config.model.name, config.model.options, channels=shape[0], size=math.prod(shape)
-        )
-        return backbone
 
     def make_head(features: int) -> nn.Module:
         head: nn.Module = catalogue.build(
@@ -253,7 +159,7 @@ def build_model(config: Config, data: DataSet, statistics: LabelStatistics) -> n
         "models.branches",
         config.branches.name,
         config.branches.options,
-        make_backbone=make_backbone,
+        make_backbone=lambda: build_backbone(config.model, shape),
         make_head=make_head,
         labels=labels,
         statistics=statistics,

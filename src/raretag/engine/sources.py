@@ -1,0 +1,104 @@
+"""From settings to labelled items: a source by its name, made long-tailed and partly hidden as asked."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from scipy.sparse import csr_array
+from torch import Tensor
+
+from raretag.core import catalogue
+from raretag.core.errors import UserError
+from raretag.engine.config import Data
+from raretag.labels.collection import DataSet, Items
+from raretag.labels.hide import hide
+from raretag.labels.longtail import exponential, pareto
+from raretag.labels.store import LabelStore
+
+
+def find_source(settings: Data, seed: int) -> Any:
+    root = settings.root or os.environ.get("RARETAG_DATA")
+    return catalogue.build(
+        "data", settings.name, settings.options, seed=seed, root=None if root is None else Path(root)
+    )
+
+
+def load(settings: Data, seed: int) -> DataSet:
+    """A source's data set, its training part made long-tailed and its labels hidden as asked; the rest stays whole."""
+    data: DataSet = find_source(settings, seed).load()
+    rows = long_tailed(data.train.labels, settings, seed)
+    if rows is not None:
+        truth = None if data.truth is None else data.truth.take(rows)
+        data = replace(data, train=data.train.take(rows), truth=truth, published=None)
+    if settings.hide == "fal":
+        return data
+    truth = data.truth or data.train.labels
+    return replace(data, train=Items(data.train.inputs, hidden(data.train.labels, settings, seed)), truth=truth)
+
+
+@dataclass(frozen=True)
+class Look:
+    """What can be said of a data set without training on it."""
+
+    stores: dict[str, LabelStore]
+    counted: Tensor  # [C] positives that decide the groups
+    remarks: tuple[str, ...]
+    duplicates: int | None  # training items that come twice; None: the inputs are not there
+
+
+def look(settings: Data, seed: int) -> Look:
+    if "validation" in catalogue.parameters(catalogue.find("data", settings.name)):
+        settings = settings.model_copy(update={"validation": settings.options.get("validation", 0.0)})
+    source = find_source(settings, seed)
+    if not callable(getattr(source, "labels", None)):
+        data = load(settings, seed)
+        stores = {name: getattr(data, name).labels for name in ("train", "validation", "test")}
+        return Look(stores, group_counts(data), data.remarks, data.train.duplicates())
+    stores = dict(source.labels())  # a named set may have its labels on this disk, but not its inputs
+    if stores["validation"] is stores["train"]:
+        del stores["validation"]
+    rows = long_tailed(stores["train"], settings, seed)
+    before = stores["train"] if rows is None else stores["train"].take(rows)
+    stores["train"] = hidden(before, settings, seed)
+    try:
+        twice = load(settings, seed).train.duplicates()
+    except UserError:
+        twice = None
+    return Look(stores, before.statistics(cooccurrence=False).positives, (), twice)
+
+
+def long_tailed(labels: LabelStore, settings: Data, seed: int) -> Tensor | None:
+    """The rows of a long-tailed part, or None for all of them."""
+    if settings.longtail == "none":
+        return None
+    if settings.longtail == "pareto":
+        rows = pareto(labels, settings.tail_largest, settings.tail_power, seed)
+    else:
+        rows = exponential(labels, settings.tail_ratio, seed)
+    return torch.as_tensor(rows)
+
+
+def hidden(labels: LabelStore, settings: Data, seed: int) -> LabelStore:
+    if settings.hide == "fal":
+        return labels
+    keep = settings.keep if settings.hide in ("pal", "ppl") else None
+    return hide(labels, settings.hide, keep=keep, seed=seed, at_least_one=settings.at_least_one)
+
+
+def group_counts(data: DataSet) -> Tensor:
+    """Training positives as they were before any were held out or hidden: a group's members do not depend on that."""
+    if data.published is not None:
+        return data.published
+    return (data.truth or data.train.labels).statistics(cooccurrence=False).positives
+
+
+def positives_of(labels: LabelStore) -> csr_array:
+    """Which item has which label, as samplers take it: [N, C]."""
+    stored = labels.entries.positives
+    ones = np.ones(len(stored.indices), dtype=np.int8)
+    return csr_array((ones, stored.indices, stored.indptr), shape=(len(labels), labels.labels))
