@@ -1,5 +1,6 @@
 """A run that was killed ends like one that was not, to the bit."""
 
+import contextlib
 import json
 import os
 import signal
@@ -58,10 +59,10 @@ def kill_after_some_steps(process, run, steps):
     """SIGKILL once the checkpoint has been written `steps` times."""
     written, before = 0, None
     while written < steps and process.poll() is None:
-        path = run / state.LAST
-        now = path.stat().st_mtime_ns if path.exists() else None
-        written += now is not None and now != before
-        before = now
+        with contextlib.suppress(FileNotFoundError):  # also in the moment between two renames
+            now = (run / state.LAST).stat().st_mtime_ns
+            written += now != before
+            before = now
         time.sleep(0.001)
     process.send_signal(signal.SIGKILL)
     process.wait()
