@@ -15,7 +15,7 @@ def draw(description: dict[str, Any], path: Path, title: str) -> None:
 
     matplotlib.use("agg")
     import matplotlib.pyplot as plt
-    from matplotlib.ticker import NullFormatter, PercentFormatter
+    from matplotlib.ticker import FuncFormatter, NullFormatter
 
     distribution, groups = description["distribution"], description["groups"]
     before, after = distribution["before"], distribution["after_class_aware"]
@@ -28,7 +28,7 @@ def draw(description: dict[str, Any], path: Path, title: str) -> None:
         axes.plot(places, after, "o" if few else "-", color=AFTER, markersize=5, label="after class-aware sampling")
     axes.set_yscale("log")
     axes.set_ylabel("share of items with the label")
-    axes.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=None))
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda share, _: f"{100 * share:g} %"))
     axes.yaxis.set_minor_formatter(NullFormatter())
     axes.set_ylim(bottom=0.5 / max(description["items"], 1))  # half an item
     axes.set_xlim(-0.6, len(before) - 0.4)
