@@ -133,6 +133,9 @@ READERS = {  # by the ending of a file: the source that reads it, and the option
 }
 
 
+BRINGS_OPTIONS = re.compile(r"\s*(\w+\.name|train\.recipe)\s*=")
+
+
 def data_of(word: str) -> dict[str, Any]:
     """What `--data WORD` means: a data set by name, or a file and the source that reads it."""
     name, option = READERS.get(Path(word).suffix.lower(), (word, None))
@@ -140,7 +143,11 @@ def data_of(word: str) -> dict[str, Any]:
 
 
 def compose(file: Path | None, changes: list[str], data: str | None = None, **direct: Any) -> Config:
-    """A configuration from a file, then the direct flags, then `a.b=c` changes; later ones win."""
+    """A configuration from a file, then the direct flags, then `a.b=c` changes; later ones win.
+
+    Among the changes, names and recipes come first whatever their place: they bring options of their own, which must
+    not undo what was asked for on the same line.
+    """
     tree: dict[str, Any] = read(file) if file else {}
     if data is not None:
         for key, value in data_of(data).items():
@@ -148,7 +155,7 @@ def compose(file: Path | None, changes: list[str], data: str | None = None, **di
     for key, value in direct.items():
         if value is not None:
             put(tree, key.replace("__", "."), value)
-    for change in changes:
+    for change in sorted(changes, key=lambda change: not BRINGS_OPTIONS.match(change)):
         key, equals, value = change.partition("=")
         if not equals or not key.strip():
             raise UserError(f"'--set {change}' is not understood; expected a.b=c, for example --set train.epochs=4")
