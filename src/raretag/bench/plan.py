@@ -23,6 +23,7 @@ class Row(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
     label: str
     set: dict[str, Any] = {}
+    trained_as: str | None = None  # for a method: another one that trains the same and is only read out otherwise
     published: dict[str, float] = {}  # for a method: "data, setting, metric" -> the paper's own number
 
 
@@ -47,6 +48,11 @@ class Cell:
     method: Row
     seed: int
     changes: tuple[str, ...]
+
+    @property
+    def key(self) -> tuple[str, str, int]:
+        """What cells of different methods have in common when they compare."""
+        return self.data.label, self.setting.label, self.seed
 
     @property
     def name(self) -> str:

@@ -61,13 +61,15 @@ def estimate(console: Console, plan: Plan, grid: list[Cell], runs: Path, jobs: i
         print(f"{state:7s} {cell.data.label} | {cell.setting.label} | {cell.method.label} | seed {cell.seed}")
     left = [cell for cell in grid if not runner.is_done(runs / cell.name)]
     seconds: dict[tuple[str, str], float] = {}
+    worker = runner.Worker(threads)
     with tempfile.TemporaryDirectory() as folder:
         for cell in left:
             key = (cell.data.label, cell.method.label)
             if key not in seconds:
-                seconds[key] = runner.calibrate(cell, Path(folder) / str(len(seconds)), threads)
+                seconds[key] = runner.calibrate(cell, Path(folder) / str(len(seconds)), worker)
                 console.print(
                     f"{cell.method.label} on {cell.data.label}: about {seconds[key]:.0f} s a run", highlight=False
                 )
+    worker.close()
     total = sum(seconds[cell.data.label, cell.method.label] for cell in left) / jobs
     print(f"{len(left)} of {len(grid)} runs to do, about {total / 60:.0f} minutes with {jobs} jobs")

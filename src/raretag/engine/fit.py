@@ -192,7 +192,7 @@ def learn(training: Training, rows: Tensor, inputs: Tensor, rate: float) -> floa
 
 
 def seed_draws(number: int) -> None:
-    """`torch.manual_seed` without the stack trace that it keeps for each device not yet used: a tenth of a small step."""
+    """`torch.manual_seed` without the stack trace that it keeps for a device not yet used: a tenth of a small step."""
     torch.default_generator.manual_seed(number)
     if torch.cuda.is_initialized():
         torch.cuda.manual_seed_all(number)

@@ -54,7 +54,8 @@ class LogitShift(Method):
     ) -> None:
         super().__init__(Objective(complete=completion(unknown), score=CrossEntropy(), reduce=reduction(reduce)))
         share = (counts(statistics) / max(statistics.items, 2)).clamp(max=1.0)  # [C]
-        self.register_buffer("shift", -strength * (share.logit(eps=1e-6) - share.mean().logit(eps=1e-6)))
+        shift = -strength * (share.logit(eps=1e-6) - share.mean().logit(eps=1e-6))
+        self.register_buffer("shift", shift, persistent=False)  # so that any checkpoint of the loss can be read out so
 
     def logits(self, outputs: Any) -> Tensor:
         shifted: Tensor = outputs + self.shift.to(outputs)

@@ -1,0 +1,62 @@
+"""Runs cells one after another in one process, so that torch and the data are loaded once and not once a cell.
+
+Tasks come in as lines of JSON, answers go out as such. Cells that follow each other mostly share their data.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from raretag.core.errors import UserError
+from raretag.engine.config import Data, checked, compose, read
+from raretag.engine.run import run
+from raretag.engine.sources import load
+from raretag.labels.collection import DataSet
+
+
+@lru_cache(maxsize=1)
+def loaded(settings: str, seed: int) -> DataSet:
+    return load(Data.model_validate_json(settings), seed)
+
+
+def take_model(trained: Path, folder: Path, task: dict[str, Any]) -> None:
+    """For a cell that reads out the model of another one in its own way: begin where that one ended, if it has."""
+    if (trained / "record.json").is_file() and not folder.exists():
+        settings = read(trained / "config.yaml") | {"method": compose(None, task["changes"]).method.model_dump()}
+        folder.mkdir(parents=True)
+        (folder / "config.yaml").write_text(checked(settings).to_yaml(), encoding="utf-8")
+        for name in ("last.ckpt", "metrics.jsonl"):
+            shutil.copy(trained / name, folder / name)
+
+
+def complaint_of(task: dict[str, Any]) -> str:
+    """Run a cell; what it complained about, '' if it ended well."""
+    folder = Path(task["folder"])
+    try:
+        if task["like"]:
+            take_model(Path(task["like"]), folder, task)
+        resume = any((folder / name).exists() for name in ("last.ckpt", "previous.ckpt"))
+        config = checked(read(folder / "config.yaml")) if resume else compose(None, task["changes"], seed=task["seed"])
+        data = loaded(config.data.model_dump_json(), config.seed)
+        run(config, folder, data=data, resume=resume, overwrite=not resume, say=lambda line: None)
+    except UserError as error:
+        return str(error)
+    except Exception as error:  # a cell that breaks must not take the others with it
+        return f"{type(error).__name__}: {' '.join(str(error).split())}"
+    return ""
+
+
+def main() -> None:
+    answers, sys.stdout = sys.stdout, sys.stderr  # what a library prints must not look like an answer
+    for line in sys.stdin:
+        answers.write(json.dumps(complaint_of(json.loads(line))) + "\n")
+        answers.flush()
+
+
+if __name__ == "__main__":
+    main()
