@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from raretag.core.context import Context
+from raretag.core.numerics import in_full_precision
 from raretag.core.objective import NOWHERE, Objective
 from raretag.core.targets import Targets
 
@@ -72,6 +73,16 @@ class Method(nn.Module):
 
     def vital_signs(self) -> dict[str, float]:
         return self.objective.vital_signs()
+
+    def label_signs(self) -> dict[str, Tensor]:
+        return self.objective.label_signs()
+
+    @torch.no_grad()
+    def found_missing(self, outputs: Any, targets: Targets, context: Context = NOWHERE) -> Tensor:
+        """[B, C] bool: unknown labels that are trained as positives in this batch. To be asked before `loss`."""
+        completed = self.objective.complete(in_full_precision(self.logits(outputs).detach()), targets, context)
+        found: Tensor = completed.counted & ~completed.observed & (completed.value > 0.5)
+        return found
 
     def learned(self) -> dict[str, Any]:
         """What a later run may want to know, ready for JSON; it goes into the record."""

@@ -89,6 +89,7 @@ def prepare(
         make_optimizer=lambda: build_optimizer(config.train, model, method),
         make_sampler=make_sampler,
         items=data.train,
+        truth=data.truth,
         settings=config.train,
         seed=config.seed,
     )

@@ -59,7 +59,9 @@ def record_of(
             "denominator": slots["reduce"],
             "learned": method.learned(),
         },
-        "metrics": {"epochs": history},
+        "metrics": {  # numbers of single labels are in metrics.jsonl
+            "epochs": [{key: value for key, value in row.items() if key != "by_label"} for row in history]
+        },
     }
 
 

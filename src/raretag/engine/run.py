@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from raretag.core.context import Context
 from raretag.core.errors import UserError
-from raretag.engine import state
+from raretag.engine import evidence, state
 from raretag.engine.best import Best
 from raretag.engine.build import Prepared, build_fabric, input_shape, prepare
 from raretag.engine.config import Config
@@ -29,6 +29,7 @@ from raretag.metrics.evaluation import evaluate
 from raretag.metrics.grouped import number_or_none
 from raretag.metrics.thresholds import best_f1_thresholds
 
+MOST_LABELS = 1000  # whose inner numbers are written down each epoch
 Watch = Callable[[Step, dict[str, Any] | None], None]  # each step, and the epoch's row when it ends
 
 
@@ -78,8 +79,11 @@ def run(
     record["thresholds"] = tuned.tolist()
     if prepared.data.truth is not None:
         record["metrics"]["final"]["hidden_recall"] = hidden_recall(prepared)
+    rows = evidence.rows_to_search(prepared.data.train.labels)
+    searched = None if rows is None else _logits(prepared, prepared.data.train.take(rows))
     if fabric.is_global_zero:
         finish_folder(folder, prepared, record, logits)
+        evidence.write(folder, evidence.evidence_of(prepared.data, prepared.statistics, rows, searched))
     fabric.barrier()
     return record
 
@@ -126,7 +130,7 @@ def learn(prepared: Prepared, folder: Path, history: list[dict[str, Any]], best:
 def epoch_row(prepared: Prepared, step: Step) -> dict[str, Any]:
     validation = prepared.data.validation
     numbers = measure(prepared, validation, _logits(prepared, validation))
-    return {
+    row = {
         "epoch": step.epoch,
         "step": step.step,
         "loss": step.mean_loss,
@@ -134,6 +138,12 @@ def epoch_row(prepared: Prepared, step: Step) -> dict[str, Any]:
         "validation": {name: numbers[name] for name in ("mAP", "F1")},
         "vital_signs": prepared.training.method.vital_signs(),
     }
+    if prepared.training.truth is not None:
+        row["found_missing"] = {"right": step.found, "wrong": step.mistaken}
+    signs = prepared.training.method.label_signs() if len(validation.labels.names) <= MOST_LABELS else {}
+    if signs:
+        row["by_label"] = {name: [float(f"{x:.4g}") for x in values.tolist()] for name, values in signs.items()}
+    return row
 
 
 def measure(prepared: Prepared, items: Items, logits: Tensor, thresholds: float | Tensor = 0.5) -> dict[str, Any]:

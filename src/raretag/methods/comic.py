@@ -172,6 +172,15 @@ class Comic(Method):
             signs |= {"kappa_head": float(self.kappas[0]), "kappa_tail": float(self.kappas[1])}
         return signs
 
+    def label_signs(self) -> dict[str, Tensor]:
+        return super().label_signs() | ({} if self.corrector is None else self.corrector.label_signs())
+
+    def found_missing(self, outputs: Tensor, targets: Targets, context: Context = NOWHERE) -> Tensor:
+        z = outputs[:, -1] if outputs.dim() == 3 else outputs
+        return super().found_missing(z, targets, context) if self.corrector is None else self.corrector.found_missing(
+            z, targets, context
+        )
+
 
 def without(positive_negative: bool, head_tail: bool) -> dict[str, float]:
     """Options of multi_focal for the factors that are switched off."""

@@ -196,6 +196,9 @@ class Remembered(Complete):
     def vital_signs(self) -> dict[str, float]:
         return {"mean_pseudo_label": self.mean(), "picked_share": self.q}
 
+    def label_signs(self) -> dict[str, Tensor]:
+        return {"pseudo_label": self.memory.mean(sample=SAMPLE_ROWS)}
+
 
 def align(memory: Memory, prior: Tensor, epoch: int) -> None:
     """Shift the logits of each label's pseudo-labels so that their mean is the prior, found by halving an interval."""

@@ -113,8 +113,8 @@ class MultiFocalScore(Score):
         super().__init__()
         self.gammas, self.head_tail, self.root, self.margin = gammas, head_tail, root, margin
         self.class_weight, self.dynamic, self.detach_focus = class_weight, dynamic, detach_focus
-        self.last = 0.0  # labels that correction added in the last finished epoch
         self.register_buffer("positives", positives.double())
+        self.last = torch.zeros_like(self.positives)  # labels that correction added in the last finished epoch
         self.register_buffer("added", torch.zeros_like(self.positives))  # by correction, in the epoch so far
         self.register_buffer("noted", torch.zeros_like(self.positives), persistent=False)  # in the batch
 
@@ -134,11 +134,14 @@ class MultiFocalScore(Score):
             self.noted = torch.zeros_like(self.noted)
 
     def end_epoch(self, context: Context) -> None:
-        self.last = float(self.added.sum())
+        self.last = self.added.clone()
         self.added.zero_()
 
     def vital_signs(self) -> dict[str, float]:
-        return {"corrected_in_distribution": float(self.last)} if self.dynamic else {}
+        return {"corrected_in_distribution": float(self.last.sum())} if self.dynamic else {}
+
+    def label_signs(self) -> dict[str, Tensor]:
+        return {"positives": self.positives + self.last.to(self.positives)} if self.dynamic else {}
 
     def _factor(self, s: Tensor, completed: Completed) -> Tensor:
         """g_ht [C]."""

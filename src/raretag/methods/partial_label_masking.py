@@ -199,6 +199,9 @@ class Mask(Keep):
             "kept_share": float(kept / (self.positives + self.negatives).sum().clamp(min=1.0)),
         }
 
+    def label_signs(self) -> dict[str, Tensor]:
+        return {"ratio": self.target / self.ratio}
+
 
 def divergences(histograms: Tensor, floor: float) -> Tensor:
     """(5): D+ and D- of histograms [2, tau, C], as [2, C] in float64; 0 for an empty histogram."""

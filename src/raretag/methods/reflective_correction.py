@@ -122,6 +122,7 @@ class Corrector(Complete):
         self.register_buffer("number", torch.zeros(len(positives), dtype=torch.float64))  # of predictions in it
         self.register_buffer("corrected", torch.zeros_like(positives))  # labels [C], in the running epoch
         self.register_buffer("finished", torch.zeros((), dtype=torch.int64))  # labels, in the last finished epoch
+        self.latest = torch.zeros_like(positives)  # the same for each label
         self.register_buffer("ever", torch.zeros((), dtype=torch.int64))
 
     def forward(self, logits: Tensor, targets: Targets, context: Context) -> Completed:
@@ -157,10 +158,14 @@ class Corrector(Complete):
 
     def end_epoch(self, context: Context) -> None:
         self.finished.copy_(self.corrected.sum())
+        self.latest = self.corrected.clone()
         self.corrected.zero_()
 
     def vital_signs(self) -> dict[str, float]:
         return {"corrected_last_epoch": float(self.finished), "corrected_ever": float(self.ever)}
+
+    def label_signs(self) -> dict[str, Tensor]:
+        return {"corrected": self.latest}
 
 
 class PerPositive(Weigh):
