@@ -11,6 +11,7 @@ import sys
 import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import dataclass
 from pathlib import Path
 from queue import SimpleQueue
 
@@ -23,6 +24,12 @@ def is_done(folder: Path) -> bool:
     return (folder / "record.json").is_file()
 
 
+@dataclass(frozen=True)
+class Answer:
+    complaint: str = ""  # '': the cell ended well
+    absent: bool = False  # its data is not on this disk
+
+
 class Worker:
     """A process that runs one cell after another; if it dies, the next cell gets a new one."""
 
@@ -30,8 +37,8 @@ class Worker:
         self.environment = {**os.environ, "OMP_NUM_THREADS": str(threads), "OMP_WAIT_POLICY": "PASSIVE"}
         self.process: subprocess.Popen[str] | None = None
 
-    def run(self, cell: Cell, folder: Path, like: Path | None = None) -> tuple[float, str]:
-        """Seconds, and what the cell complained about ('' if it ended well)."""
+    def run(self, cell: Cell, folder: Path, like: Path | None = None) -> tuple[float, Answer]:
+        """`like`: the folder of a cell that trains the same. Returns the seconds and what came back."""
         started = time.monotonic()
         if self.process is None:
             self.process = subprocess.Popen(
@@ -42,27 +49,29 @@ class Worker:
                 stderr=subprocess.DEVNULL,
                 text=True,
             )
-        assert self.process.stdin is not None and self.process.stdout is not None
+        assert self.process.stdin
+        assert self.process.stdout
         task = {"folder": str(folder), "like": str(like or ""), "changes": cell.changes, "seed": cell.seed}
         try:
             self.process.stdin.write(json.dumps(task) + "\n")
             self.process.stdin.flush()
-            complaint = json.loads(self.process.stdout.readline())
+            answer = Answer(**json.loads(self.process.stdout.readline()))
         except (OSError, json.JSONDecodeError):
-            complaint = f"its process ended with code {self.process.wait()}; a code of -9 means it was killed"
-            self.process = None
-        return time.monotonic() - started, complaint
+            answer = Answer(f"its process ended with code {self.process.wait()}; a code of -9 means it was killed")
+            self.close()
+        return time.monotonic() - started, answer
 
     def close(self) -> None:
         if self.process is not None:
             self.process.kill()
-            self.process.wait()
+            self.process.communicate()
+            self.process = None
 
 
 def run(
-    cells: Iterable[Cell], runs: Path, *, jobs: int, threads: int, tell: Callable[[Cell, float, str], None]
-) -> list[str]:
-    """Run what is not done, `jobs` at a time; `tell` hears of each that ends. Returns the complaints."""
+    cells: Iterable[Cell], runs: Path, *, jobs: int, threads: int, tell: Callable[[Cell, float, Answer], None]
+) -> dict[str, Answer]:
+    """Run what is not done, `jobs` at a time; `tell` hears of each that ends. Returns what failed, by cell or data."""
     cells = list(cells)
     models = {(cell.key, cell.method.label): runs / cell.name for cell in cells}
     waiting = [cell for cell in cells if not is_done(runs / cell.name)]
@@ -70,8 +79,11 @@ def run(
     free: SimpleQueue[Worker] = SimpleQueue()
     for worker in workers:
         free.put(worker)
+    failures: dict[str, Answer] = {}
 
-    def work(cell: Cell) -> tuple[Cell, float, str]:
+    def work(cell: Cell) -> tuple[Cell, float, Answer]:
+        if cell.data.label in failures:  # its data is absent: one look is enough
+            return cell, 0.0, failures[cell.data.label]
         worker = free.get()
         try:
             like = models.get((cell.key, cell.method.trained_as or ""))
@@ -79,19 +91,18 @@ def run(
         finally:
             free.put(worker)
 
-    complaints = []
     pool = ThreadPoolExecutor(jobs)
     try:
         for future in as_completed([pool.submit(work, cell) for cell in waiting]):
-            cell, seconds, complaint = future.result()
-            if complaint:
-                complaints.append(f"{cell.name}: {complaint}")
-            tell(cell, seconds, complaint)
+            cell, seconds, answer = future.result()
+            if answer.complaint:
+                failures[cell.data.label if answer.absent else cell.name] = answer
+            tell(cell, seconds, answer)
     finally:
         pool.shutdown(wait=False, cancel_futures=True)
         for worker in workers:
             worker.close()
-    return complaints
+    return failures
 
 
 def calibrate(cell: Cell, runs: Path, worker: Worker) -> float:
@@ -100,8 +111,8 @@ def calibrate(cell: Cell, runs: Path, worker: Worker) -> float:
     spent = []
     for epochs in (1, 1 + CALIBRATION_EPOCHS):
         short = Cell(cell.data, cell.setting, cell.method, cell.seed, (*cell.changes, f"train.epochs={epochs}"))
-        seconds, complaint = worker.run(short, runs / f".calibration-{epochs}")
-        if complaint:
+        seconds, answer = worker.run(short, runs / f".calibration-{epochs}")
+        if answer.complaint:
             return float("nan")
         spent.append(seconds)
     each = max(spent[1] - spent[0], 0.0) / CALIBRATION_EPOCHS

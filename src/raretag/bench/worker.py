@@ -12,7 +12,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from raretag.core.errors import UserError
+from raretag.core.errors import DataAbsentError, UserError
 from raretag.engine.config import Data, checked, compose, read
 from raretag.engine.run import run
 from raretag.engine.sources import load
@@ -34,8 +34,8 @@ def take_model(trained: Path, folder: Path, task: dict[str, Any]) -> None:
             shutil.copy(trained / name, folder / name)
 
 
-def complaint_of(task: dict[str, Any]) -> str:
-    """Run a cell; what it complained about, '' if it ended well."""
+def answer_to(task: dict[str, Any]) -> dict[str, Any]:
+    """Run a cell, and say what the runner's `Answer` says."""
     folder = Path(task["folder"])
     try:
         if task["like"]:
@@ -45,16 +45,16 @@ def complaint_of(task: dict[str, Any]) -> str:
         data = loaded(config.data.model_dump_json(), config.seed)
         run(config, folder, data=data, resume=resume, overwrite=not resume, say=lambda line: None)
     except UserError as error:
-        return str(error)
+        return {"complaint": str(error), "absent": isinstance(error, DataAbsentError)}
     except Exception as error:  # a cell that breaks must not take the others with it
-        return f"{type(error).__name__}: {' '.join(str(error).split())}"
-    return ""
+        return {"complaint": f"{type(error).__name__}: {' '.join(str(error).split())}"}
+    return {}
 
 
 def main() -> None:
     answers, sys.stdout = sys.stdout, sys.stderr  # what a library prints must not look like an answer
     for line in sys.stdin:
-        answers.write(json.dumps(complaint_of(json.loads(line))) + "\n")
+        answers.write(json.dumps(answer_to(json.loads(line))) + "\n")
         answers.flush()
 
 

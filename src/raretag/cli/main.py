@@ -92,11 +92,14 @@ def bench(
     form: Annotated[str, typer.Option("--format", help="Of the table: markdown, csv or latex.")] = "markdown",
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the runs and an estimate of the time.")] = False,
     table: Annotated[bool, typer.Option("--table", help="Only the table of what has been run.")] = False,
+    paired: Annotated[
+        bool, typer.Option("--paired", help="Also each method's mAP against the first one's, resampling test items.")
+    ] = False,
 ) -> None:
     """Run a grid of methods, data sets and seeds, and print the table. Can be stopped and continued at any time."""
     from raretag.cli.bench import bench_plan
 
-    bench_plan(plan, budget, jobs, threads, out, form, dry_run=dry_run, only_table=table)
+    bench_plan(plan, budget, jobs, threads, out, form, dry_run=dry_run, only_table=table, paired=paired)
 
 
 @app.command()

@@ -128,7 +128,7 @@ def paired_differences(
     tables = resampled(measures, len(targets), groups or {}, resamples=resamples, seed=seed)
     pairs = itertools.combinations(zip(models, tables, strict=True), 2)
     return {
-        (a, b): {name: _difference(of_a[name] - of_b[name], level) for name in of_a} for (a, of_a), (b, of_b) in pairs
+        (a, b): {name: difference_of(of_a[name] - of_b[name], level) for name in of_a} for (a, of_a), (b, of_b) in pairs
     }
 
 
@@ -189,7 +189,8 @@ def _mean_of_seeds(tables: list[Table]) -> Table:
     return {name: torch.stack([table[name] for table in tables]).mean(0) for name in tables[0]}
 
 
-def _difference(differences: Tensor, level: float) -> Difference:
+def difference_of(differences: Tensor, level: float = 0.95) -> Difference:
+    """What [1 + R] differences say, of which the first is that of the items themselves."""
     drawn = differences[1:]
     known = drawn[~drawn.isnan()]
     fewer = min(int((known <= 0).sum()), int((known >= 0).sum()))

@@ -34,10 +34,12 @@ class SmallResnet(nn.Module):
                 stages.append(BasicBlock(wide, width * 2**stage, stride=2 if stage and not block else 1))
                 wide = width * 2**stage
         self.stages = nn.Sequential(*stages)
-        self.to(memory_format=torch.channels_last)  # a quarter faster on CPUs
+        # A quarter faster on CPUs. With 4 channels, torch 2.13 writes beyond its memory in the backward pass so.
+        self.format = torch.contiguous_format if width % 8 else torch.channels_last
+        self.to(memory_format=self.format)
 
     def forward(self, images: Tensor) -> Tensor:
-        maps: Tensor = self.stages(relu(self.stem(images.contiguous(memory_format=torch.channels_last))))
+        maps: Tensor = self.stages(relu(self.stem(images.contiguous(memory_format=self.format))))
         return maps.mean(dim=(2, 3))
 
 

@@ -22,7 +22,9 @@ class Example:
     image: bytes | None = None  # JPEG
     text: str | None = None
     present: tuple[str, ...] = ()  # labels that it is known to have
-    found: tuple[tuple[str, float, bool | None], ...] = ()  # label, probability, whether it is right (None: nobody knows)
+    found: tuple[
+        tuple[str, float, bool | None], ...
+    ] = ()  # label, probability, whether it is right (None: nobody knows)
     missed: tuple[tuple[str, float], ...] = ()  # labels that it has and the model does not see
 
 
