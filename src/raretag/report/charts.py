@@ -16,6 +16,7 @@ SYMBOLS = ("circle", "diamond", "square", "triangle-up", "x", "star")
 OF_GROUP = {"head": RUNS[0], "medium": RUNS[2], "tail": RUNS[1]}
 MOST_POINTS = 1500
 MOST_LINES = 12
+STEPS = ((53, 96, 171), (38, 150, 178), (94, 186, 139), (196, 188, 68), (226, 138, 40))  # readable on light and dark
 
 
 def plain(text: str, longest: int = 40) -> str:
@@ -77,7 +78,9 @@ def probability_histograms(study: Study) -> list[tuple[str, Chart]]:
     """One for each group (figure 1 of the PLM paper)."""
     centres = [round((bin + 0.5) / BINS, 4) for bin in range(BINS)]
     found = []
-    for group, sides in histograms(study).items():
+    shares = histograms(study)
+    highest = 100 * max((max(side) for sides in shares.values() for side in sides.values()), default=1.0)
+    for group, sides in shares.items():
         data = [
             {
                 "type": "bar", "name": side, "x": centres, "y": [round(100 * share, 2) for share in sides[side]],
@@ -86,12 +89,10 @@ def probability_histograms(study: Study) -> list[tuple[str, Chart]]:
             }
             for side, tint in (("negatives", "#56B4E9"), ("positives", "#D55E00"))
         ]  # fmt: skip
-        number = len(study.record["groups"][group])
         layout = {
             "barmode": "overlay",
-            "title": {"text": f"{group}, {number:,} label{'s' if number > 1 else ''}"},
             "xaxis": {"title": {"text": "predicted probability"}, "range": [0, 1]},
-            "yaxis": {"title": {"text": "share, %"}, "range": [0, 100]},
+            "yaxis": {"title": {"text": "share, %"}, "range": [0, round(1.05 * highest, 1)]},
         }
         found.append((group, {"data": data, "layout": layout}))
     return found
@@ -115,7 +116,7 @@ def lines(
         {
             "type": "scatter", "mode": "lines+markers" if len(x) <= 40 else "lines", "name": plain(name), "x": x,
             "y": [None if value is None else float(f"{value:.5g}") for value in values],
-            "line": {"color": tints.get(name, "#888888" if name == "total" else colour(number)), "width": 2},
+            "line": {"color": tints.get(name, "#888888" if name == "total" else colour(number)), "width": 2.2},
             "marker": {"symbol": symbol(number), "size": 6},
         }
         for number, (name, values) in enumerate(curves.items())
@@ -126,6 +127,17 @@ def lines(
         "showlegend": len(data) > 1,
     }
     return {"data": data, "layout": layout}
+
+
+def ladder(names: list[str]) -> dict[str, str]:
+    """Colours from the most frequent label, blue, to the rarest, orange: more than there are colours to name."""
+    found = {}
+    for place, name in enumerate(names):
+        step = place / max(1, len(names) - 1) * (len(STEPS) - 1)
+        low = min(int(step), len(STEPS) - 2)
+        mixed = [round(a + (step - low) * (b - a)) for a, b in zip(STEPS[low], STEPS[low + 1], strict=True)]
+        found[name] = f"rgb({mixed[0]},{mixed[1]},{mixed[2]})"
+    return found
 
 
 def colour(number: int) -> str:

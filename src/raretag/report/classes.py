@@ -6,7 +6,7 @@ import numpy as np
 
 from raretag.report.confusion import Named, confusions, worst
 from raretag.report.doctor import ranks_well
-from raretag.report.markup import DASH, Cell, count, share, table, text
+from raretag.report.markup import DASH, Cell, count, share, table, text, wrapping
 from raretag.report.study import Study, chosen
 
 MOST_ROWS = 1000
@@ -25,7 +25,7 @@ def label_table(study: Study, baseline: Study | None, most: int = MOST_ROWS) -> 
     for label in members:
         ap = float(study.average_precision[label])
         row: list[str | Cell] = [
-            Cell(f'<button type=button class="link" data-label="{label}">{text(study.labels[label], 60)}</button>'),
+            Cell(f'<button type=button class="link" data-label="{label}">{wrapping(study.labels[label], 60)}</button>'),
             Cell(f'<span class="group {study.group[label]}">{study.group[label]}</span>'),
             count(None if study.counts is None else int(study.counts[label])),
             count(per_class["positives"][label]),
@@ -69,7 +69,7 @@ def worst_table(study: Study, baseline: Study | None) -> str:
         "Found instead: labels wrongly found on items where this one was missed. False alarms on: labels of the items "
         "where this one was wrongly found. Both at the thresholds tuned on validation, with the number of items."
     )
-    shown = table(heads, rows, caption="The labels with the lowest average precision", sort=False)
+    shown = table(heads, rows, caption="The labels with the lowest average precision", sort=False, stack=True)
     return f'{shown}<p class="quiet">{text(legend)}</p>'
 
 

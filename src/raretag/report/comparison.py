@@ -87,7 +87,7 @@ def difference_chart(comparison: Comparison, studies: list[Study], metric: str) 
         return None
     layout = {
         "scattermode": "group",
-        "xaxis": {"title": {"text": f"{metric}: points against {plain(comparison.baseline)}"}, "zeroline": True},
+        "xaxis": {"title": {"text": "difference, points"}, "zeroline": True},
         "yaxis": {"type": "category", "automargin": True},
         "showlegend": True,
     }

@@ -106,7 +106,7 @@ def balance(study: Study) -> Finding | None:
     parts = [f"{' and '.join(groups)} too {word}" for groups, word in ((over, "often"), (under, "seldom")) if groups]
     text = _times(said)
     if under and hidden_labels(study):
-        text += " Training labels are missing, and what teaches the model that missing means absent makes it cautious."
+        text += " Some training labels are missing: who takes missing for absent learns to be cautious."
     command = _missing(study) if under and hidden_labels(study) else _rare(study) if under else _calmer(study)
     return Finding("warn", f"At 0.5: {'; '.join(parts)}", text, command)
 
@@ -120,6 +120,21 @@ def tail_gap(study: Study) -> Finding | None:
         "Rare labels are ranked much worse than frequent ones",
         f"mAP is {_percent(ap['head'])} for the head and {_percent(ap['tail'])} for the tail.",
         _rare(study),
+    )
+
+
+def no_negatives(study: Study) -> Finding | None:
+    """Where only positives count, "everything is there" is the best answer."""
+    if study.unknown is None or study.counts is None or not ignores_unknown(study):
+        return None
+    if (study.record["data"]["items"]["train"] - study.counts - study.unknown).any():
+        return None
+    return Finding(
+        "bad",
+        "The method has seen no negative",
+        f"No training label is an observed negative and {study.method} leaves unknown labels out of the loss, so the "
+        "model learns to find every label everywhere.",
+        _train(study, method="assume_negative"),
     )
 
 
@@ -184,7 +199,7 @@ def missing_labels(study: Study) -> Finding | None:
 
 
 QUESTIONS: tuple[Callable[[Study], Finding | None], ...] = (
-    collapsed, thresholds, balance, tail_gap, unlearnable, missing_labels, schedule, unmeasured,
+    no_negatives, collapsed, thresholds, balance, tail_gap, unlearnable, missing_labels, schedule, unmeasured,
 )  # fmt: skip
 
 
@@ -206,6 +221,10 @@ def ranks_well(study: Study) -> list[bool]:
 
 def hidden_labels(study: Study) -> bool:
     return study.unknown is not None and bool(study.unknown.any())
+
+
+def ignores_unknown(study: Study) -> bool:
+    return bool(study.record["method"]["slots"].get("complete") == "ObservedOnly")
 
 
 # Words and commands. -------------------------------------------------------------------------------------------------
@@ -264,7 +283,6 @@ def _calmer(study: Study) -> str:
     """For too many predictions: plainer weights, and negatives where there are none."""
     if study.record["config"]["sampler"]["name"] != "uniform":
         return _train(study, "sampler.name=uniform")
-    ignores = study.record["method"]["slots"].get("complete") == "ObservedOnly"
-    if hidden_labels(study) and ignores:
+    if hidden_labels(study) and ignores_unknown(study):
         return _train(study, method="assume_negative")
     return "" if study.method == "binary_cross_entropy" else _train(study, method="binary_cross_entropy")

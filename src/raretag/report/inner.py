@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from raretag.report.charts import MOST_LINES, OF_GROUP, RUNS, Chart, lines
+from raretag.report.charts import MOST_LINES, OF_GROUP, RUNS, Chart, ladder, lines
 from raretag.report.study import GROUPS, Study
 
 Join = Callable[[np.ndarray[Any, Any]], float]
@@ -66,6 +66,11 @@ SCALARS = {
     "kappa_tail": "weight of the tail teacher",
     "estimator_moved": "mean change of the estimated labels",
 }
+TOGETHER = {
+    "range of ratios": ("ratio_lowest", "ratio_highest"),
+    "weights of the teachers": ("kappa_head", "kappa_tail"),
+    "number of corrected labels": ("corrected_last_epoch", "corrected_ever", "corrected_in_distribution"),
+}
 
 
 def inner_life(study: Study) -> list[tuple[str, str, Chart]]:
@@ -76,13 +81,24 @@ def inner_life(study: Study) -> list[tuple[str, str, Chart]]:
     for name in dict.fromkeys(name for row in rows for name in row.get("by_label", {})):
         sign = BY_LABEL.get(name, Sign(name.replace("_", " "), ""))
         curves, by_group = _by_label(study, name, sign)
-        chart = lines(curves, epochs, sign.title.lower(), OF_GROUP if by_group else None, **dict(sign.axis))
+        tints = OF_GROUP if by_group else ladder(list(curves))
+        chart = lines(curves, epochs, sign.title.lower(), tints, **dict(sign.axis))
         found.append((sign.title + (" by group" if by_group else ""), sign.meaning, chart))
-    for name in dict.fromkeys(name for row in rows for name in row.get("vital_signs", {})):
-        values = [row.get("vital_signs", {}).get(name) for row in rows]
-        title = name.replace("_", " ").capitalize()
-        found.append((title, SCALARS.get(name, ""), lines({name: values}, epochs, title.lower())))
+    for title, names in _families(study):
+        curves = {name: [row.get("vital_signs", {}).get(name) for row in rows] for name in names}
+        meaning = "; ".join(f"{name}: {SCALARS[name]}" for name in names if name in SCALARS)
+        found.append((title, meaning, lines(curves, epochs, title.lower())))
     return found
+
+
+def _families(study: Study) -> list[tuple[str, list[str]]]:
+    """Numbers that belong into one chart."""
+    names = list(dict.fromkeys(name for row in study.epochs for name in row.get("vital_signs", {})))
+    families: dict[str, list[str]] = {}
+    for name in names:
+        title = next((title for title, members in TOGETHER.items() if name in members), name.replace("_", " "))
+        families.setdefault(title.capitalize(), []).append(name)
+    return list(families.items())
 
 
 def _by_label(study: Study, name: str, sign: Sign) -> tuple[dict[str, list[float | None]], bool]:
@@ -90,7 +106,8 @@ def _by_label(study: Study, name: str, sign: Sign) -> tuple[dict[str, list[float
     rows = [row.get("by_label", {}).get(name) for row in study.epochs]
     names = study.labels
     if len(names) <= MOST_LINES:
-        return {names[c]: [None if row is None else row[c] for row in rows] for c in range(len(names))}, False
+        order = list(range(len(names))) if study.counts is None else np.argsort(-study.counts, kind="stable").tolist()
+        return {names[c]: [None if row is None else row[c] for row in rows] for c in order}, False
     curves: dict[str, list[float | None]] = {}
     for group in GROUPS:
         members = study.record["groups"][group]

@@ -14,8 +14,8 @@ TITLES = {
         "rare ones appear.",
     ),
     "doubt": (
-        "Labels that may be missing in the test set",
-        "The model is sure of a label that the test set says is absent: a mistake of one of the two.",
+        "Sure of labels that the test set denies",
+        "A mistake of the model, or a label that is missing in the test set.",
     ),
     "missed": (
         "Missed labels, the rarest first",
@@ -38,7 +38,7 @@ def gallery(study: Study) -> str:
 def card(example: Example) -> str:
     if example.image is not None:
         picture = base64.b64encode(example.image).decode()
-        head = f'<img src="data:image/jpeg;base64,{picture}" alt="item {text(example.id, 60)}" loading="lazy">'
+        head = f'<img src="data:image/jpeg;base64,{picture}" alt="item {text(example.id, 60)}" decoding="async">'
     elif example.text is not None:
         head = f"<blockquote>{text(example.text, 400)}</blockquote>"
     else:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import html
 import json
 import math
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Sequence
 from typing import Any
 
 DASH = "–"
@@ -14,6 +15,11 @@ DASH = "–"
 def text(value: object, longest: int | None = None) -> str:
     words = str(value)
     return html.escape(words if longest is None or len(words) <= longest else f"{words[: longest - 1]}…")
+
+
+def wrapping(value: object, longest: int | None = None) -> str:
+    """A name that may break after `_`, `.`, `/` and `-`."""
+    return re.sub(r"([_./-])(?=\w)", r"\1<wbr>", text(value, longest))
 
 
 def percent(value: float | None, sign: bool = False) -> str:
@@ -46,15 +52,23 @@ def count(value: int | None) -> Cell:
 
 
 def table(
-    heads: Sequence[str], rows: Iterable[Sequence[str | Cell]], *, id: str = "", caption: str = "", sort: bool = True
+    heads: Sequence[str],
+    rows: Sequence[Sequence[str | Cell]],
+    *,
+    id: str = "",
+    caption: str = "",
+    sort: bool = True,
+    stack: bool = False,
 ) -> str:
-    """Plain strings are escaped, cells are not. The first column names the row."""
-    head = "".join(
-        f'<th scope="col">{f"<button type=button>{text(name)}</button>" if sort else text(name)}</th>' for name in heads
+    """Plain strings are escaped, cells are not. The first column names the row. `stack`: on a phone rows become cards."""
+    numeric = [bool(rows) and getattr(rows[0][place], "key", None) is not None for place in range(len(heads))]
+    head = "".join(_head(name, number, sort) for name, number in zip(heads, numeric, strict=True))
+    names = heads if stack else [""] * len(heads)
+    body = "".join(
+        f"<tr>{''.join(_cell(place, cell, names[place]) for place, cell in enumerate(row))}</tr>" for row in rows
     )
-    body = "".join(f"<tr>{''.join(_cell(place, cell) for place, cell in enumerate(row))}</tr>" for row in rows)
     said = f"<caption>{text(caption)}</caption>" if caption else ""
-    kind = ' class="sortable"' if sort else ""
+    kind = f' class="{" ".join(["sortable"] * sort + ["stack"] * stack)}"' if sort or stack else ""
     named = f' id="{text(id)}"' if id else ""
     return (
         f'<div class="scroll" tabindex="0" role="region" aria-label="{text(caption or "table")}"><table{kind}{named}>'
@@ -62,14 +76,20 @@ def table(
     )
 
 
-def _cell(place: int, cell: str | Cell) -> str:
-    markup = cell if isinstance(cell, Cell) else text(cell)
+def _head(name: str, numeric: bool, sort: bool) -> str:
+    kind = ' class="number"' if numeric else ""
+    return f'<th scope="col"{kind}>{f"<button type=button>{text(name)}</button>" if sort else text(name)}</th>'
+
+
+def _cell(place: int, cell: str | Cell, head: str) -> str:
+    markup = cell if isinstance(cell, Cell) else wrapping(cell)
     key = cell.key if isinstance(cell, Cell) else None
+    named = f' data-head="{text(head)}"' if head else ""
     if place == 0:
         return f'<th scope="row">{markup}</th>'
     if key is None:
-        return f"<td>{markup}</td>"
-    return f'<td class="number" data-key="{"" if math.isnan(key) else f"{key:.6g}"}">{markup}</td>'
+        return f"<td{named}>{markup}</td>"
+    return f'<td{named} class="number" data-key="{"" if math.isnan(key) else f"{key:.6g}"}">{markup}</td>'
 
 
 def chart(name: str, label: str, kind: str = "") -> str:

@@ -95,7 +95,9 @@ def _curves(studies: list[Study], drawn: dict[str, Any]) -> str:
         parts = []
         for group, chart in charts.probability_histograms(study):
             drawn[f"histogram-{group}{key}"] = chart
-            parts.append(f"<div>{figure(f'histogram-{group}{key}', f'Probabilities: {group}')}</div>")
+            number = len(study.record["groups"][group])
+            title = f"{group.capitalize()}: {number:,} label{'s' if number > 1 else ''}"
+            parts.append(f"<div>{figure(f'histogram-{group}{key}', title)}</div>")
         if not parts:
             return '<p class="quiet">Without single predictions there are no histograms.</p>'
         note = "Positives should lie right and negatives left. Where rare positives lie left, the model shies from them."

@@ -13,7 +13,7 @@
     return { ...found, title: { font: { size: 12.5 }, standoff: 8, ...given.title }, fixedrange: false };
   };
   const layout = (given) => ({
-    margin: { l: 50, r: 12, t: given.title ? 34 : 10, b: 42 },
+    margin: { l: 50, r: 12, t: 10, b: 42 },
     paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)",
     font: { family: "system-ui, -apple-system, 'Segoe UI', Roboto, sans-serif", size: 12, color: colour("--ink") },
     hoverlabel: { namelength: 40 }, hovermode: "closest", dragmode: "pan",
@@ -21,7 +21,6 @@
     legend: { orientation: "h", y: 1.02, yanchor: "bottom", x: 0, font: { size: 12 } },
     xaxis: axis(given.xaxis || {}), yaxis: axis(given.yaxis || {}),
     shapes: (given.shapes || []).map((shape) => ({ ...shape, line: { ...shape.line, color: colour("--quiet") } })),
-    ...(given.title ? { title: { ...given.title, font: { size: 13 }, x: 0.02, xanchor: "left" }, margin: { l: 50, r: 12, t: 60, b: 42 } } : {}),
   });
   const draw = (place, chart) =>
     Plotly.react(place, chart.data, layout(chart.layout), { responsive: true, displayModeBar: false, displaylogo: false, scrollZoom: false });
@@ -112,7 +111,6 @@
     };
     heads.forEach((head, column) => {
       const numeric = body.rows.length > 0 && body.rows[0].cells[column].dataset.key !== undefined;
-      head.classList.toggle("number", numeric);
       head.querySelector("button").addEventListener("click", () => {
         const before = head.getAttribute("aria-sort");
         const rising = before ? before === "descending" : !numeric;
