@@ -147,8 +147,7 @@ def compare(runs: list[Finished], studies: list[Study], resamples: int) -> Compa
     groups = {name: members for name, members in groups.items() if len(members)}
     alike, left_out = [], []
     for run, study in zip(runs, studies, strict=True):
-        same = run.record["data"]["fingerprint"]["test"] == runs[0].record["data"]["fingerprint"]["test"]
-        if same and study.judged:
+        if run.tested_as(runs[0]) and study.judged:
             alike.append((study.name, run))
         else:
             left_out.append(f"{study.name} is not compared: it was not tested on the same items and labels.")

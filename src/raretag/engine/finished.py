@@ -38,6 +38,13 @@ class Finished:
             kept = getattr(self.data, split).labels.targets()
         return kept
 
+    def tested_as(self, other: Finished) -> bool:
+        """Whether both were tested on the same items: then each item of one is an item of the other."""
+        mine, theirs = self.record["data"], other.record["data"]
+        same = mine["fingerprint"]["test"] == theirs["fingerprint"]["test"]
+        # Without ids other items may have the same labels, as those of another seed have.
+        return bool(same and (mine.get("ids") or (mine["name"], mine["notes"]) == (theirs["name"], theirs["notes"])))
+
 
 def open_run(folder: Path, *, known: Known | None = None, with_data: bool = True) -> Finished:
     if not (folder / "record.json").is_file():

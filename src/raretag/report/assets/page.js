@@ -22,8 +22,16 @@
     xaxis: axis(given.xaxis || {}), yaxis: axis(given.yaxis || {}),
     shapes: (given.shapes || []).map((shape) => ({ ...shape, line: { ...shape.line, color: colour("--quiet") } })),
   });
-  const draw = (place, chart) =>
-    Plotly.react(place, chart.data, layout(chart.layout), { responsive: true, displayModeBar: false, displaylogo: false, scrollZoom: false });
+  const ready = () => { // plotly is large: it is read when the first chart is seen, so that the page opens at once
+    if (window.Plotly) return;
+    const script = document.createElement("script");
+    script.textContent = document.getElementById("plotly").textContent;
+    document.head.append(script);
+  };
+  const draw = (place, chart) => {
+    ready();
+    Plotly.react(place, chart.data, layout(chart.layout), { responsive: true, displayModeBar: false, scrollZoom: false });
+  };
   const seen = (place) => place.offsetParent !== null;
   const drawSeen = (again) => all("[data-chart]").forEach((place) => {
     const chart = content.charts[place.dataset.chart];
