@@ -124,3 +124,20 @@ def train(
     from raretag.cli.train import train_run
 
     train_run(run, data, method, config, set_ or [], seed, devices, out, resume=resume, overwrite=overwrite)
+
+
+@app.command()
+def report(
+    runs: Annotated[list[Path], typer.Argument(help="Run folders; the first is the baseline of the others.")],
+    out: Annotated[Path | None, typer.Option(help="The page; default: report.html in the last run folder.")] = None,
+    resamples: Annotated[
+        int, typer.Option(min=0, help="Of the test items, for intervals; 0: none.", show_default=True)
+    ] = 1000,
+    items: Annotated[
+        bool, typer.Option("--items/--no-items", help="Show items, for which the data is read again.")
+    ] = True,
+) -> None:
+    """Explain finished runs in one HTML page that needs no network."""
+    from raretag.cli.report import report_runs
+
+    report_runs(runs, out, resamples=resamples, with_items=items)

@@ -46,6 +46,7 @@ def record_of(
             "fingerprint": {
                 split: getattr(data, split).labels.fingerprint() for split in ("train", "validation", "test")
             },
+            "ids": data.test.labels.given_ids is not None,  # then the fingerprint tells items apart, not only labels
             "items": {split: len(getattr(data, split)) for split in ("train", "validation", "test")},
         },
         "groups": {
