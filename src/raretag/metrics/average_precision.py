@@ -41,12 +41,13 @@ def average_precision(scores: Tensor, targets: Targets, *, ties: Ties = "grouped
     positive = Scored(scores, targets).positive
     observed = None if targets.observed.all() else targets.observed
     sums_of = _sums_in_row_order if ties == "order" else sums_on_device if scores.is_cuda else precision_sums
-    total = torch.empty(scores.shape[1], dtype=torch.float64)
+    result = torch.empty(scores.shape[1], dtype=torch.float64)
     for block in _blocks(*scores.shape):
         seen = None if observed is None else observed[:, block]
-        total[block] = sums_of(scores.detach()[:, block], seen, positive[:, block]).cpu()
-    found = positive.sum(0).cpu().double()
-    return torch.where(found > 0, total / (found + (1e-8 if ties == "order" else 0.0)), torch.nan)
+        total, found = sums_of(scores.detach()[:, block], seen, positive[:, block])
+        share = total / (found.double() + (1e-8 if ties == "order" else 0.0))
+        result[block] = torch.where(found > 0, share, torch.nan).cpu()
+    return result
 
 
 def mean_average_precision(per_class: Tensor, groups: Mapping[str, Tensor]) -> GroupedMeans:
@@ -60,8 +61,8 @@ def _blocks(items: int, classes: int) -> Iterator[slice]:
     return (slice(start, start + step) for start in range(0, classes, step))
 
 
-def _sums_in_row_order(scores: Tensor, observed: Tensor | None, positive: Tensor) -> Tensor:
-    """The order-dependent sum of each column of [N, L]."""
+def _sums_in_row_order(scores: Tensor, observed: Tensor | None, positive: Tensor) -> tuple[Tensor, Tensor]:
+    """The order-dependent sum of each column of [N, L], and its positives."""
     hit = positive.T.cpu().numpy()
     seen = np.ones_like(hit) if observed is None else observed.T.cpu().numpy()
     score = in_full_precision(scores.T.cpu()).contiguous().numpy()
@@ -71,4 +72,4 @@ def _sums_in_row_order(scores: Tensor, observed: Tensor | None, positive: Tensor
         hits = hit[line, seen[line]][best_first]
         precision = np.cumsum(hits) / np.arange(1, len(hits) + 1)
         total[line] = precision[hits].sum()
-    return total
+    return total, torch.from_numpy(hit.sum(1))

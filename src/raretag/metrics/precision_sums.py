@@ -26,27 +26,36 @@ Counts = NDArray[np.int64]
 _FEW = 32  # counting the scores above so many positives costs less than sorting them all
 
 
-def precision_sums(scores: Tensor, observed: Tensor | None, positive: Tensor) -> Tensor:
-    """[L] from [N, L]: the precision at each positive, ties together, summed. `observed` is None if everything was."""
+def precision_sums(scores: Tensor, observed: Tensor | None, positive: Tensor) -> tuple[Tensor, Tensor]:
+    """From [N, L]: the precision at each positive, ties together, summed, and the number of positives; both [L].
+
+    `observed` is None if everything was.
+    """
     items, lines = scores.shape
     values = in_full_precision(scores).contiguous()
     ascending = _ascending(values.float(), observed)  # [L, N] float32
-    known = np.full(lines, items) if observed is None else observed.sum(0).numpy()
     line, wanted = _by_line(values.numpy(), positive.numpy())
-    ends = np.searchsorted(line, np.arange(lines + 1))
-    above = np.empty(len(line), dtype=np.int64)  # of each positive, best first: observed items at or above
-    for one in np.flatnonzero(np.diff(ends)):
-        mine = wanted[ends[one] : ends[one + 1]]
-        mine.sort()
-        below = np.searchsorted(ascending[one], rounded := mine.astype(np.float32, copy=False))
-        if mine.dtype != np.float32:
-            doubtful = ascending[one][np.minimum(below + 1, known[one] - 1)] == rounded
-            doubtful &= below + 1 < known[one]
-            if doubtful.any():
-                column = values[:, one] if observed is None else values[:, one][observed[:, one]]
-                below[doubtful] = _below(column.numpy(), mine[doubtful])
-        above[ends[one] : ends[one + 1]] = known[one] - below[::-1]
-    return torch.from_numpy(_summed(line, above, lines))
+    found = np.bincount(line, minlength=lines)
+    ends = np.cumsum(found)
+    mine = [slice(*ends_of) for ends_of in zip(ends - found, ends, strict=True)]  # of each line, in what follows
+    with_positives = np.flatnonzero(found)
+    for one in with_positives:
+        wanted[mine[one]].sort()
+    rounded = wanted.astype(np.float32, copy=False)
+    below = np.empty(len(line), dtype=np.int64)  # of each positive, worst first: observed items below
+    known = np.full(lines, items)
+    for one in with_positives:
+        below[mine[one]] = np.searchsorted(ascending[one], rounded[mine[one]])
+        if observed is not None:
+            known[one] = np.searchsorted(ascending[one], np.float32(np.nan))
+    if values.dtype == torch.float64:
+        following = np.minimum(below + 1, known[line] - 1)
+        doubtful = (ascending[line, following] == rounded) & (following > below)
+        for one in np.unique(line[doubtful]):
+            column = values[:, one] if observed is None else values[:, one][observed[:, one]]
+            here = mine[one].start + np.flatnonzero(doubtful[mine[one]])
+            below[here] = _below(column.numpy(), wanted[here])
+    return torch.from_numpy(_summed(line, known[line] - below, found)), torch.from_numpy(found)
 
 
 def _ascending(values: Tensor, observed: Tensor | None) -> Floats:
@@ -74,18 +83,20 @@ def _below(column: Floats, wanted: Floats) -> Counts:
     return np.array([np.count_nonzero(column < one) for one in wanted])
 
 
-def _summed(line: Counts, above: Counts, lines: int) -> NDArray[np.float64]:
-    """Of all positives, line after line and best first. Those of one tie have one number of items at or above."""
-    found = np.bincount(line, minlength=lines)
-    last_of_tie = np.append((np.diff(above) != 0) | (np.diff(line) != 0), True)[: len(line)]
-    ends = np.flatnonzero(last_of_tie)
-    line = line[ends]
-    true_positives = ends + 1 - (np.cumsum(found) - found)[line]
-    tied = np.diff(ends, prepend=-1)  # positives that share this threshold
-    return np.bincount(line, weights=tied * (true_positives / above[ends]), minlength=lines).astype(np.float64)
+def _summed(line: Counts, above: Counts, found: Counts) -> NDArray[np.float64]:
+    """From `above` of all positives, line after line and worst first: observed items at or above.
+
+    Positives of one tie have the same number, and the first of them, having most positives above, stands for all.
+    """
+    first_of_tie = np.append(True, (np.diff(above) != 0) | (np.diff(line) != 0))[: len(line)]
+    first = np.flatnonzero(first_of_tie)
+    line = line[first]
+    true_positives = np.cumsum(found)[line] - first
+    tied = np.diff(first, append=len(above))  # positives that share this threshold
+    return np.bincount(line, weights=tied * (true_positives / above[first]), minlength=len(found)).astype(np.float64)
 
 
-def sums_on_device(scores: Tensor, observed: Tensor | None, positive: Tensor) -> Tensor:
+def sums_on_device(scores: Tensor, observed: Tensor | None, positive: Tensor) -> tuple[Tensor, Tensor]:
     """The same, where the scores are: for those that are not in the memory of the processor.
 
     An unknown item may stand anywhere: it weighs nothing in either running sum.
@@ -100,4 +111,4 @@ def sums_on_device(scores: Tensor, observed: Tensor | None, positive: Tensor) ->
     if len(before) > 1:
         before[1:] = so_far.cummax(0).values[:-1]
     gained = torch.where(ends_tie, true_positives - before, 0)
-    return (gained * (true_positives / above.clamp(min=1).double())).sum(0)
+    return (gained * (true_positives / above.clamp(min=1).double())).sum(0), positive.sum(0)
