@@ -41,7 +41,7 @@ def precision_sums(scores: Tensor, observed: Tensor | None, positive: Tensor) ->
     with_positives = np.flatnonzero(found)
     for one in with_positives:
         wanted[mine[one]].sort()
-    rounded = wanted.astype(np.float32, copy=False)
+    rounded = torch.from_numpy(wanted).float().numpy()  # as above; numpy would warn of infinities
     below = np.empty(len(line), dtype=np.int64)  # of each positive, worst first: observed items below
     known = np.full(lines, items)
     for one in with_positives:
