@@ -73,6 +73,14 @@ class Method(nn.Module):
     def vital_signs(self) -> dict[str, float]:
         return self.objective.vital_signs()
 
+    def label_signs(self) -> dict[str, Tensor]:
+        """The state of each label [C], for figures."""
+        return self.objective.label_signs()
+
+    def branch_logits(self, outputs: Any) -> dict[str, Tensor]:
+        """What each branch of the model would predict, [B, C] by name, where it has several: watched, not used."""
+        return {}
+
     def learned(self) -> dict[str, Any]:
         """What a later run may want to know, ready for JSON; it goes into the record."""
         return {}

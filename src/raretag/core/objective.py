@@ -106,6 +106,9 @@ class Objective(nn.Module):
     def vital_signs(self) -> dict[str, float]:
         return {name: value for part in self.parts() for name, value in part.vital_signs().items()}
 
+    def label_signs(self) -> dict[str, Tensor]:
+        return {name: values for part in self.parts() for name, values in part.label_signs().items()}
+
     def filled(self) -> dict[str, str]:
         """Which part sits in which slot, by name."""
         return {slot: type(part).__name__ for slot in SLOTS if (part := getattr(self, slot)) is not None}

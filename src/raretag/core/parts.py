@@ -29,6 +29,10 @@ class Part(nn.Module, ABC):
         """Numbers that show whether the inner state is healthy, for the log of each epoch."""
         return {}
 
+    def label_signs(self) -> dict[str, Tensor]:
+        """The same for each label [C], which figures are drawn from."""
+        return {}
+
 
 class Complete(Part):
     """What an unknown label is taken to be."""

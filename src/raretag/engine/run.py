@@ -25,11 +25,13 @@ from raretag.engine.log import Log
 from raretag.engine.record import card_of, record_of, write_json, write_text
 from raretag.labels.collection import DataSet, Items
 from raretag.metrics import hidden
+from raretag.metrics.average_precision import average_precision
 from raretag.metrics.evaluation import evaluate
-from raretag.metrics.grouped import number_or_none
+from raretag.metrics.grouped import grouped_means, number_or_none
 from raretag.metrics.thresholds import best_f1_thresholds
 
 Watch = Callable[[Step, dict[str, Any] | None], None]  # each step, and the epoch's row when it ends
+LABELS_IN_RECORD = 1000  # with more, the state of each label in each epoch is left out: the file would be too long
 
 
 def run(
@@ -124,16 +126,38 @@ def learn(prepared: Prepared, folder: Path, history: list[dict[str, Any]], best:
 
 
 def epoch_row(prepared: Prepared, step: Step) -> dict[str, Any]:
-    validation = prepared.data.validation
-    numbers = measure(prepared, validation, _logits(prepared, validation))
+    validation, method = prepared.data.validation, prepared.training.method
+    names: list[str] = []
+
+    def read(outputs: Any) -> Tensor:
+        """The prediction, and beside it what each branch would predict: all from one pass."""
+        branches = method.branch_logits(outputs)
+        names[:] = branches
+        return torch.cat([method.logits(outputs), *branches.values()], 1)
+
+    logits, *branches = _logits(prepared, validation, read).split(validation.labels.labels, 1)
+    numbers = measure(prepared, validation, logits)
+    signs = method.label_signs() if validation.labels.labels <= LABELS_IN_RECORD else {}
+    optional = {
+        "branches": {name: {"mAP": mean_ap(prepared, some)} for name, some in zip(names, branches, strict=True)},
+        "label_signs": {name: values.tolist() for name, values in signs.items()},
+    }
     return {
         "epoch": step.epoch,
         "step": step.step,
         "loss": step.mean_loss,
         "learning_rate": step.learning_rate,
         "validation": {name: numbers[name] for name in ("mAP", "F1")},
-        "vital_signs": prepared.training.method.vital_signs(),
+        "vital_signs": method.vital_signs(),
+        **{name: found for name, found in optional.items() if found},
     }
+
+
+def mean_ap(prepared: Prepared, logits: Tensor) -> dict[str, Any]:
+    """Of the validation items, by group."""
+    return grouped_means(
+        average_precision(logits, prepared.data.validation.labels.targets()), prepared.groups
+    ).as_dict()
 
 
 def measure(prepared: Prepared, items: Items, logits: Tensor, thresholds: float | Tensor = 0.5) -> dict[str, Any]:
@@ -188,7 +212,7 @@ def warn_of_empty_classes(prepared: Prepared, say: Callable[[str], None]) -> Non
         say(f"warning: no training item has {shown}; such a label cannot be learnt")
 
 
-def _logits(prepared: Prepared, items: Items) -> Tensor:
+def _logits(prepared: Prepared, items: Items, read: Callable[[Any], Tensor] | None = None) -> Tensor:
     training = prepared.training
     return logits_of(
         training.best,
@@ -198,4 +222,5 @@ def _logits(prepared: Prepared, items: Items) -> Tensor:
         rank=training.fabric.global_rank,
         workers=training.settings.workers,
         place=training.place,
+        read=read,
     )

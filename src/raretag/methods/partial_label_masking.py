@@ -43,7 +43,7 @@ Departs from the authors' code:
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
@@ -108,6 +108,11 @@ class PartialLabelMasking(Method):
         reducer = below.objective.reduce if reduce is None else reduction(reduce)
         super().__init__(below.objective.replaced(keep=mask, reduce=reducer))
         self.sampler = below.sampler
+
+    def learned(self) -> dict[str, Any]:
+        mask = self.objective.keep
+        assert isinstance(mask, Mask)
+        return {"ratio_of_data": mask.ratio.tolist()}
 
 
 class Mask(Keep):
@@ -198,6 +203,9 @@ class Mask(Keep):
             "ratio_highest": float(move.max()) if len(move) else 1.0,
             "kept_share": float(kept / (self.positives + self.negatives).sum().clamp(min=1.0)),
         }
+
+    def label_signs(self) -> dict[str, Tensor]:
+        return {"ratio": self.target}
 
 
 def divergences(histograms: Tensor, floor: float) -> Tensor:
