@@ -13,7 +13,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from raretag.core.errors import UserError
-from raretag.figures.parts.canvas import BLUE, GREEN, RED, canvas, grid, titled
+from raretag.figures.parts.canvas import BLUE, GREEN, RED, canvas, grid, legend_below, titled
 from raretag.figures.parts.runs import Run, of_each_epoch, read_runs
 from raretag.figures.parts.settings import setting
 
@@ -36,12 +36,12 @@ class Branches:
         panels += [("head branch against tail branch", head_and_tail, run) for run in joint or apart]
         columns = 2 if len(panels) == 4 else len(panels)
         rows = -(-len(panels) // columns)
-        figure, axes = canvas(rows, columns, 1.0 + 4.0 * columns, 0.4 + 3.2 * rows)
+        figure, axes = canvas(rows, columns, 1.0 + 4.0 * columns, 0.4 + 3.5 * rows)
         for letter, one, (title, draw, run) in zip("abcd"[4 - len(panels) :], axes.flat, panels, strict=True):
             draw(one, run)
             titled(one, f"({letter}) {title}")
             grid(one)
-            one.legend(frameon=False, fontsize=9)
+            legend_below(one, 2 if draw is head_and_tail else 3)
         if apart and joint:
             both = [axes.flat[0], axes.flat[1]]
             low, high = min(one.get_ylim()[0] for one in both), max(one.get_ylim()[1] for one in both)

@@ -1,17 +1,20 @@
 """Missing labels that training took to be there: how many were right, and of which labels.
 
 Figure 5 of COMIC. Left: right (true positive) and wrong (false positive) corrections of each epoch; the truth is known
-where labels were hidden on purpose. Right: the corrections of all epochs by label, beside the positives of the data.
+where labels were hidden on purpose. Right: the mean epoch's corrections of each label, beside its observed positives.
 """
 
 from __future__ import annotations
 
 import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from numpy.typing import NDArray
 
 from raretag.figures.parts.canvas import (
     GREEN,
     GREY,
+    HATCHED,
     RED,
     canvas,
     grid,
@@ -20,62 +23,48 @@ from raretag.figures.parts.canvas import (
     titled,
     width_for,
 )
-from raretag.figures.parts.runs import of_each_epoch, read_runs
+from raretag.figures.parts.runs import Run, of_each_epoch, read_runs
 
 PAPERS = {"comic-5": {}}
+Counts = NDArray[np.int64]  # [epochs, labels]
 
 
 class Corrections:
     def draw(self, words: list[str]) -> Figure:
         (run,) = read_runs(words, 1, 1, "one of comic or reflective_correction")
         wanted = "expected a run of comic or reflective_correction"
-        corrected = np.array(of_each_epoch(run, "label_signs", "corrected", wanted=wanted))  # [E, C]
-        wanted = "the truth of hidden labels must be known: hide them with data.hide"
-        right = np.array(of_each_epoch(run, "label_signs", "corrected_rightly", wanted=wanted))
-        order = run.order
-        figure, axes = canvas(1, 2, width_for(len(order), 11.0), 4.4, width_ratios=[2, 3])
-        left, by_label = axes[0]
-        epochs = np.arange(1, len(corrected) + 1)
-        left.bar(epochs, right.sum(1), color=GREEN, label="right (TP)")
-        left.bar(
-            epochs,
-            (corrected - right).sum(1),
-            bottom=right.sum(1),
-            color=RED,
-            hatch="//",
-            edgecolor="white",
-            linewidth=0,
-            label="wrong (FP)",
-        )
-        left.set_xlabel("epoch", fontsize=10)
-        left.set_ylabel("corrected labels", fontsize=10)
-        left.xaxis.get_major_locator().set_params(integer=True)
-        total = max(int(corrected.sum()), 1)
-        titled(left, f"{run.data}: {100 * right.sum() / total:.0f} % of {corrected.sum():,} corrections are right")
-        places = np.arange(len(order))
-        by_label.bar(places - 0.2, np.array(run.positives)[order], 0.4, color=GREY, label="observed positives")
-        share = corrected.sum(0) / len(corrected)
-        by_label.bar(places + 0.2, (right.sum(0) / len(corrected))[order], 0.4, color=GREEN)
-        by_label.bar(
-            places + 0.2,
-            (share - right.sum(0) / len(corrected))[order],
-            0.4,
-            bottom=(right.sum(0) / len(corrected))[order],
-            color=RED,
-            hatch="//",
-            edgecolor="white",
-            linewidth=0,
-        )
-        by_label.set_yscale("symlog", linthresh=1)
-        by_label.set_ylim(bottom=0)
-        by_label.set_ylabel("labels; corrections: mean of an epoch", fontsize=10)
-        label_axis(by_label, [run.labels[label] for label in order])
-        mark_groups(by_label, run.group_sizes)
-        for one in (left, by_label):
-            grid(one)
-        handles, names = zip(
-            *(pair for one in (left, by_label) for pair in zip(*one.get_legend_handles_labels(), strict=True)),
-            strict=True,
-        )
+        corrected: Counts = np.array(of_each_epoch(run, "label_signs", "corrected", wanted=wanted))
+        wanted = "the truth must be known: hide labels with data.hide"
+        right: Counts = np.array(of_each_epoch(run, "label_signs", "corrected_rightly", wanted=wanted))
+        figure, axes = canvas(1, 2, width_for(len(run.labels), 11.0), 4.4, width_ratios=[2, 3])
+        over_epochs(axes[0, 0], run, right, corrected - right)
+        over_labels(axes[0, 1], run, right, corrected - right)
+        handles, names = axes[0, 1].get_legend_handles_labels()
         figure.legend(handles, names, loc="outside upper left", frameon=False, ncols=3, fontsize=9)
         return figure
+
+
+def over_epochs(axes: Axes, run: Run, right: Counts, wrong: Counts) -> None:
+    epochs = np.arange(1, len(right) + 1)
+    axes.bar(epochs, right.sum(1), color=GREEN)
+    axes.bar(epochs, wrong.sum(1), bottom=right.sum(1), color=RED, **HATCHED)
+    axes.set_xlim(0.4, len(right) + 0.6)
+    axes.xaxis.get_major_locator().set_params(integer=True)
+    axes.set_xlabel("epoch", fontsize=10)
+    axes.set_ylabel("corrected labels", fontsize=10)
+    number = int(right.sum() + wrong.sum())
+    titled(axes, f"{run.data}: {100 * right.sum() / max(number, 1):.0f} % of {number:,} corrections are right")
+    grid(axes)
+
+
+def over_labels(axes: Axes, run: Run, right: Counts, wrong: Counts) -> None:
+    order, places = run.order, np.arange(len(run.labels))
+    axes.bar(places - 0.28, np.array(run.positives)[order], 0.28, color=GREY, label="observed positives")
+    axes.bar(places, right.mean(0)[order], 0.28, color=GREEN, label="right corrections (TP)")
+    axes.bar(places + 0.28, wrong.mean(0)[order], 0.28, color=RED, label="wrong corrections (FP)", **HATCHED)
+    axes.set_yscale("symlog", linthresh=1)
+    axes.set_ylim(bottom=0)
+    axes.set_ylabel("number; corrections: mean of an epoch", fontsize=10)
+    label_axis(axes, [run.labels[label] for label in order])
+    mark_groups(axes, run.group_sizes)
+    grid(axes)

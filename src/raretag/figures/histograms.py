@@ -12,10 +12,9 @@ import numpy as np
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from raretag.core.errors import UserError
+from raretag.figures.parts.bins import check_bins, counts, extremes
 from raretag.figures.parts.canvas import BLUE, GREEN, ORANGE, canvas, grid, titled
 from raretag.figures.parts.runs import read_runs
-from raretag.figures.probabilities import counts, extremes
 
 PAPERS = {
     "plm-5": {"example": True, "values": "count", "bins": 4},
@@ -38,8 +37,7 @@ class Histograms:
         labels: int = 2,
         split: Literal["train", "validation", "test"] = "train",
     ) -> None:
-        if bins < 2 or labels < 1:
-            raise UserError(f"histograms needs bins >= 2 and labels >= 1, got bins={bins}, labels={labels}")
+        check_bins("histograms", bins, labels)
         self.example, self.values, self.bins, self.labels, self.split = example, values, bins, labels, split
 
     def draw(self, words: list[str]) -> Figure:
@@ -53,7 +51,7 @@ class Histograms:
                 one = axes[row, column]
                 one.bar(middles, shown, 0.9 / self.bins, color=colour)
                 one.set_xlim(0, 1)
-                one.set_xticks([0, 0.5, 1])
+                one.set_xticks([0, 0.5, 1], ["0", "0.5", "1"])
                 grid(one)
             titled(axes[0, column], title)
             axes[1, column].set_xlabel("probability", fontsize=10)

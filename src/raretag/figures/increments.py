@@ -37,8 +37,8 @@ class Increments:
             one.axhline(0, color="black", linewidth=0.8)
             known = change[~np.isnan(change)]
             mean = f"  (mean {known.mean():+.1f})" if len(known) else ""
-            titled(one, f"{names[step]}  →  {names[step + 1]}{mean}")
-            mark_groups(one, runs[0].group_sizes, named=False)
+            titled(one, f"{names[step]}  →  {names[step + 1]}{mean}", pad=20 if step == 0 else None)
+            mark_groups(one, runs[0].group_sizes, named=step == 0)
             grid(one)
         label_axis(axes[-1, 0], [runs[0].labels[label] for label in order])
         word = "AP" if self.metric == "average_precision" else self.metric

@@ -11,7 +11,7 @@ from collections import Counter
 import numpy as np
 from matplotlib.figure import Figure
 
-from raretag.figures.parts.canvas import BLUE, COLOURS, MARKERS, ORANGE, canvas, grid, legend_above
+from raretag.figures.parts.canvas import BLUE, COLOURS, HATCHED, MARKERS, ORANGE, canvas, grid, legend_above
 from raretag.figures.parts.runs import Run, read_runs
 from raretag.figures.parts.settings import setting, titles
 
@@ -25,14 +25,13 @@ class Losses:
         figure, axes = canvas(1, 2, 11.0, 1.8 + 0.45 * max(5, len(runs)))
         left, right = axes[0]
         places = np.arange(len(runs))
-        for shift, key, word, colour, hatch in (
-            (-0.2, "total", "all labels", BLUE, ""),
-            (0.2, "mean_of_groups", "mean of head, medium, tail", ORANGE, "//"),
+        for shift, key, word, style in (
+            (-0.2, "total", "all labels", {"color": BLUE}),
+            (0.2, "mean_of_groups", "mean of head, medium, tail", {"color": ORANGE, **HATCHED}),
         ):
-            values = [100 * (run.final["mAP"][key] or np.nan) for run in runs]
-            bars = left.barh(
-                places + shift, values, 0.38, color=colour, hatch=hatch, edgecolor="white", linewidth=0, label=word
-            )
+            found = [run.final["mAP"][key] for run in runs]
+            values = [np.nan if value is None else 100 * value for value in found]
+            bars = left.barh(places + shift, values, 0.38, label=word, **style)
             left.bar_label(bars, fmt="%.1f", fontsize=8, padding=2)
         left.set_yticks(places, [name.replace(", ", "\n", 1) for name in names], fontsize=9)
         left.invert_yaxis()
@@ -43,15 +42,8 @@ class Losses:
         for number, (run, name) in enumerate(zip(runs, names, strict=True)):
             if loss_of(run) == most_common(runs):
                 steps, loss = ([row[key] for row in run.epochs] for key in ("step", "loss"))
-                right.plot(
-                    steps,
-                    loss,
-                    color=COLOURS[number % 8],
-                    marker=MARKERS[number % 8],
-                    markevery=max(1, len(steps) // 6),
-                    markersize=5,
-                    label=name,
-                )
+                style = {"color": COLOURS[number % 8], "marker": MARKERS[number % 8], "markersize": 5}
+                right.plot(steps, loss, markevery=max(1, len(steps) // 6), label=name, **style)
         right.set_xlabel("iteration", fontsize=10)
         right.set_ylabel("training loss, mean of the epoch", fontsize=10)
         right.legend(frameon=False, fontsize=9)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 from numpy.typing import NDArray
 
 from raretag.core.errors import UserError
@@ -48,7 +49,8 @@ class PerClass:
                     textcoords="offset points", fontsize=10,
                 )  # fmt: skip
         handles, names = axes[0, 0].get_legend_handles_labels()
-        figure.legend(handles, names, loc="outside upper left", frameon=False, ncols=4, fontsize=9)
+        bars_first = sorted(zip(handles, names, strict=True), key=lambda pair: isinstance(pair[0], Line2D))
+        figure.legend(*zip(*bars_first, strict=True), loc="outside upper left", frameon=False, ncols=4, fontsize=9)
         return figure
 
 
@@ -62,8 +64,8 @@ def bars_and_points(axes: Axes, panel: list[Run], metric: str) -> None:
             axes.bar(places, values, color=SKY, width=0.8, label=name)
             continue
         style = {"color": COLOURS[number], "marker": MARKERS[number - 1], "markeredgecolor": "white"}
-        axes.plot(places, values, linestyle="none", markersize=7, label=name, **style)  # type: ignore[arg-type]
-    axes.set_ylim(0, 100)
+        axes.plot(places, values, linestyle="none", markersize=7, clip_on=False, zorder=3, label=name, **style)  # type: ignore[arg-type]
+    axes.set_ylim(0, 104)
     axes.set_ylabel(f"{metric.replace('_', ' ').replace('f1', 'F1')}, %", fontsize=10)
     grid(axes)
 

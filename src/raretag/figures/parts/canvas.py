@@ -28,6 +28,7 @@ BLUE, ORANGE, GREEN, RED, PURPLE, SKY, GREY = (
 )
 COLOURS = (BLUE, RED, GREEN, PURPLE, ORANGE, SKY, "#000000", GREY)
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")  # colour is never the only difference
+HATCHED: dict[str, Any] = {"hatch": "//", "edgecolor": "white", "linewidth": 0}  # the second of two kinds of bars
 GROUPS = ("head", "medium", "tail")
 ENDINGS = (".png", ".svg", ".pdf")
 MOST_NAMED = 100  # labels whose names fit under an axis
@@ -48,8 +49,8 @@ def grid(axes: Axes, axis: str = "y") -> None:
     axes.grid(axis=axis, color="#dddddd", linewidth=0.7)  # type: ignore[arg-type]
 
 
-def titled(axes: Axes, text: str) -> None:
-    axes.set_title(text, loc="left", fontsize=10)
+def titled(axes: Axes, text: str, pad: float | None = None) -> None:
+    axes.set_title(text, loc="left", fontsize=10, pad=pad)
 
 
 def width_for(labels: int, least: float = 8.0) -> float:
@@ -93,6 +94,10 @@ def legend_above(axes: Axes, columns: int = 4) -> None:
     axes.legend(
         frameon=False, fontsize=9, ncols=columns, loc="lower right", bbox_to_anchor=(1.0, 1.04), borderaxespad=0
     )
+
+
+def legend_below(axes: Axes, columns: int) -> None:
+    axes.legend(frameon=False, fontsize=9, ncols=columns, loc="upper center", bbox_to_anchor=(0.5, -0.17))
 
 
 def legend_beside(axes: Axes, **more: Any) -> None:
