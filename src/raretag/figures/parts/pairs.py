@@ -16,7 +16,7 @@ def pairs_of(positives: csr_array) -> Counts:
     """n_ij [C, C] of positives [N, C]."""
     if positives.shape[1] > DENSE_UP_TO:
         raise UserError(
-            f"this figure counts pairs of labels, and {positives.shape[1]:,} labels are too many: at most {DENSE_UP_TO:,}"
+            f"this figure counts pairs of labels: {positives.shape[1]:,} labels are too many, at most {DENSE_UP_TO:,}"
         )
     wide = positives.astype(np.int64)
     pairs: Counts = (wide.T @ wide).toarray()
@@ -40,6 +40,6 @@ def variances(positives: csr_array) -> NDArray[np.float64]:
     """Of P^I = sum over an item's labels of 1 / n_j, scaled to mean 1 over the items of each label. [C]"""
     number = positives_per_label(positives)
     times = positives @ np.where(number > 0, 1.0 / np.maximum(number, 1), 0.0)  # C P^I [N]
-    mean = (positives.T @ times) / np.maximum(number, 1)
+    mean = np.where(number > 0, (positives.T @ times) / np.maximum(number, 1), 1.0)
     square = (positives.T @ times**2) / np.maximum(number, 1)
-    return np.where(number > 0, square / np.maximum(mean, 1e-300) ** 2 - 1.0, np.nan)
+    return np.where(number > 0, square / mean**2 - 1.0, np.nan)
