@@ -14,7 +14,7 @@ from matplotlib.lines import Line2D
 from numpy.typing import NDArray
 
 from raretag.core.errors import UserError
-from raretag.figures.parts.canvas import COLOURS, MARKERS, SKY, canvas, grid, label_axis, mark_groups, width_for
+from raretag.figures.parts.canvas import COLOURS, MARKERS, SKY, canvas, grid, label_axis, mark_groups, titled, width_for
 from raretag.figures.parts.runs import Run, read_runs, same_labels
 from raretag.figures.parts.settings import differing, setting, settings, spelt, titles
 
@@ -44,10 +44,7 @@ class PerClass:
             if not named:
                 one.set_xticklabels([])
             if len(panels) > 1:
-                one.annotate(
-                    title_of(panel, panels), (1.0, 1.0), xycoords="axes fraction", xytext=(0, 14), ha="right",
-                    textcoords="offset points", fontsize=10,
-                )  # fmt: skip
+                titled(one, title_of(panel, panels), pad=20)
         handles, names = axes[0, 0].get_legend_handles_labels()
         bars_first = sorted(zip(handles, names, strict=True), key=lambda pair: isinstance(pair[0], Line2D))
         figure.legend(*zip(*bars_first, strict=True), loc="outside upper left", frameon=False, ncols=4, fontsize=9)

@@ -37,6 +37,7 @@ MOST_NAMED = 100  # labels whose names fit under an axis
 def canvas(rows: int, columns: int, width: float, height: float, **sharing: Any) -> tuple[Figure, NDArray[np.object_]]:
     """A figure and its axes [rows, columns]; sizes in inches."""
     figure = Figure(figsize=(width, height), layout="constrained")
+    figure.get_layout_engine().set(wspace=0.04)  # type: ignore[union-attr]
     axes: NDArray[np.object_] = figure.subplots(rows, columns, squeeze=False, **sharing)
     for one in axes.flat:
         one.spines[["top", "right"]].set_visible(False)
