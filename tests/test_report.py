@@ -268,4 +268,4 @@ def test_a_difference_is_bold_only_if_its_interval_leaves_out_zero():
     unsure = {"value": -0.02, "low": -0.05, "high": 0.01, "p_value": 0.3}
     made = difference_tables(Comparison("base", {}, {"mAP": {"other": {"total": sure, "tail": unsure}}}, 100))
     assert re.search(r"<strong>.*\+2\.0.*</strong>", made)
-    assert "<span><span class=\"down\">-2.0</span></span>" in made
+    assert '<span><span class="down">-2.0</span></span>' in made

@@ -27,6 +27,7 @@ class Room(str, Enum):
     models = "models"
     samplers = "samplers"
     plans = "plans"
+    figures = "figures"
 
 
 def main() -> None:
@@ -60,7 +61,7 @@ def list_(
     room: Annotated[Room, typer.Argument(help="What to list.")] = Room.methods,
     plain: Annotated[bool, typer.Option("--plain", help="Bare names, one a line.")] = False,
 ) -> None:
-    """List methods, data sets, models or samplers."""
+    """List methods, data sets, models, samplers, plans or figures."""
     from raretag.cli.listing import show
 
     show(room.value, plain=plain)
@@ -100,6 +101,21 @@ def bench(
     from raretag.cli.bench import bench_plan
 
     bench_plan(plan, budget, jobs, threads, out, form, dry_run=dry_run, only_table=table, paired=paired)
+
+
+@app.command()
+def figure(
+    name: Annotated[str, typer.Argument(help="By name or by the paper's number, as plm-4: `raretag list figures`.")],
+    runs: Annotated[list[str] | None, typer.Argument(help="Run folders; for drawings of data also a data set.")] = None,
+    out: Annotated[Path, typer.Option(help="A PNG, SVG or PDF.")] = Path("figure.png"),
+    set_: Annotated[
+        list[str] | None, typer.Option("--set", metavar="A=B", help="Change an option of the drawing, e.g. bins=20.")
+    ] = None,
+) -> None:
+    """Draw a figure of the papers from runs."""
+    from raretag.cli.figure import draw_figure
+
+    draw_figure(name, runs or [], out, set_ or [])
 
 
 @app.command()

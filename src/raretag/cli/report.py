@@ -129,7 +129,9 @@ def example(run: Finished, study: Study, pick: Pick) -> Example:
     if pick.split == "train":
         found: tuple[tuple[str, float, bool | None], ...] = ((names[pick.label], pick.p, pick.right),)
         return Example(pick.kind, item, look.image, look.text, present, found)
-    assert study.p is not None and study.positive is not None and study.observed is not None
+    assert study.p is not None
+    assert study.positive is not None
+    assert study.observed is not None
     p, positive, observed = study.p[pick.row], study.positive[pick.row], study.observed[pick.row]
     decided = [int(label) for label in np.argsort(-p, kind="stable") if p[label] > 0.5][:6]
     found = tuple((names[c], float(p[c]), bool(positive[c]) if observed[c] else None) for c in decided)
@@ -151,9 +153,7 @@ def compare(runs: list[Finished], studies: list[Study], resamples: int) -> Compa
             alike.append((study.name, run))
         else:
             left_out.append(f"{study.name} is not compared: it was not tested on the same items and labels.")
-    intervals = {
-        name: _plain(bootstrap(run.logits["test"], first, groups, resamples=draws)) for name, run in alike
-    }
+    intervals = {name: _plain(bootstrap(run.logits["test"], first, groups, resamples=draws)) for name, run in alike}
     baseline = studies[0].name
     models = {name: run.logits["test"] for name, run in [*alike[1:], alike[0]]}
     cuts = {name: torch.tensor(run.record["thresholds"], dtype=torch.float64) for name, run in alike}

@@ -75,7 +75,12 @@ class Method(nn.Module):
         return self.objective.vital_signs()
 
     def label_signs(self) -> dict[str, Tensor]:
+        """The same with one number for each label [C]."""
         return self.objective.label_signs()
+
+    def branch_logits(self, outputs: Any) -> dict[str, Tensor]:
+        """What each branch of the model would predict, [B, C] by name, where it has several: watched, not used."""
+        return {}
 
     @torch.no_grad()
     def found_missing(self, outputs: Any, targets: Targets, context: Context = NOWHERE) -> Tensor:

@@ -107,7 +107,7 @@ class Objective(nn.Module):
         return {name: value for part in self.parts() for name, value in part.vital_signs().items()}
 
     def label_signs(self) -> dict[str, Tensor]:
-        return {name: value for part in self.parts() for name, value in part.label_signs().items()}
+        return {name: values for part in self.parts() for name, values in part.label_signs().items()}
 
     def filled(self) -> dict[str, str]:
         """Which part sits in which slot, by name."""

@@ -53,6 +53,10 @@ def prepare(
     method = catalogue.make_method(
         config.method.name, config.method.options, statistics, items=len(data.train), seed=config.seed
     )
+    if data.truth is not None:
+        for part in method.modules():
+            if hasattr(part, "truth"):  # counts how many of its corrections are right
+                part.truth = data.truth.targets
     config = settled(config, data, method)
     if config.train.epochs < len(method.stages):
         raise UserError(f"'{config.method.name}' trains in {len(method.stages)} stages and needs as many epochs")

@@ -25,8 +25,9 @@ from raretag.engine.log import Log
 from raretag.engine.record import card_of, record_of, write_json, write_text
 from raretag.labels.collection import DataSet, Items
 from raretag.metrics import hidden
+from raretag.metrics.average_precision import average_precision
 from raretag.metrics.evaluation import evaluate
-from raretag.metrics.grouped import number_or_none
+from raretag.metrics.grouped import grouped_means, number_or_none
 from raretag.metrics.thresholds import best_f1_thresholds
 
 MOST_LABELS = 1000  # whose inner numbers are written down each epoch
@@ -128,22 +129,40 @@ def learn(prepared: Prepared, folder: Path, history: list[dict[str, Any]], best:
 
 
 def epoch_row(prepared: Prepared, step: Step) -> dict[str, Any]:
-    validation = prepared.data.validation
-    numbers = measure(prepared, validation, _logits(prepared, validation))
+    validation, method = prepared.data.validation, prepared.training.method
+    names: list[str] = []
+
+    def read(outputs: Any) -> Tensor:
+        """The prediction, and beside it what each branch would predict: all from one pass."""
+        branches = method.branch_logits(outputs)
+        names[:] = branches
+        return torch.cat([method.logits(outputs), *branches.values()], 1)
+
+    logits, *branches = _logits(prepared, validation, read).split(validation.labels.labels, 1)
+    numbers = measure(prepared, validation, logits)
     row = {
         "epoch": step.epoch,
         "step": step.step,
         "loss": step.mean_loss,
         "learning_rate": step.learning_rate,
         "validation": {name: numbers[name] for name in ("mAP", "F1")},
-        "vital_signs": prepared.training.method.vital_signs(),
+        "vital_signs": method.vital_signs(),
     }
+    if branches:
+        row["branches"] = {name: {"mAP": mean_ap(prepared, some)} for name, some in zip(names, branches, strict=True)}
     if prepared.training.truth is not None:
         row["found_missing"] = {"right": step.found, "wrong": step.mistaken}
-    signs = prepared.training.method.label_signs() if len(validation.labels.names) <= MOST_LABELS else {}
+    signs = method.label_signs() if validation.labels.labels <= MOST_LABELS else {}
     if signs:
-        row["by_label"] = {name: [float(f"{x:.4g}") for x in values.tolist()] for name, values in signs.items()}
+        row["by_label"] = {name: [float(f"{x:.7g}") for x in values.tolist()] for name, values in signs.items()}
     return row
+
+
+def mean_ap(prepared: Prepared, logits: Tensor) -> dict[str, Any]:
+    """Of the validation items, by group."""
+    return grouped_means(
+        average_precision(logits, prepared.data.validation.labels.targets()), prepared.groups
+    ).as_dict()
 
 
 def measure(prepared: Prepared, items: Items, logits: Tensor, thresholds: float | Tensor = 0.5) -> dict[str, Any]:
@@ -198,7 +217,7 @@ def warn_of_empty_classes(prepared: Prepared, say: Callable[[str], None]) -> Non
         say(f"warning: no training item has {shown}; such a label cannot be learnt")
 
 
-def _logits(prepared: Prepared, items: Items) -> Tensor:
+def _logits(prepared: Prepared, items: Items, read: Callable[[Any], Tensor] | None = None) -> Tensor:
     training = prepared.training
     return logits_of(
         training.best,
@@ -208,4 +227,5 @@ def _logits(prepared: Prepared, items: Items) -> Tensor:
         rank=training.fabric.global_rank,
         workers=training.settings.workers,
         place=training.place,
+        read=read,
     )

@@ -62,6 +62,7 @@ class Comic(Method):
     head = "normalised"
     branches = "head_tail"
     kappas: Tensor
+    spent: Tensor
 
     def __init__(
         self,
@@ -108,11 +109,16 @@ class Comic(Method):
         self.balance, self.lambdas, self.product, self.power = balance, (lambda_c, lambda_m, lambda_h), product, power
         self.predict = predict
         self.register_buffer("kappas", torch.full((2,), 0.5, dtype=torch.float64))
+        self.register_buffer("spent", torch.zeros(4, dtype=torch.float64))  # L of each branch and steps, in the epoch
+        self.means: dict[str, float] = {}  # L of each branch in the last finished epoch
 
     def logits(self, outputs: Tensor) -> Tensor:
         if outputs.dim() == 2:  # a model with one branch
             return outputs
         return outputs.mean(1) if self.predict == "mean" else outputs[:, BRANCHES.index(self.predict)]
+
+    def branch_logits(self, outputs: Tensor) -> dict[str, Tensor]:
+        return dict(zip(BRANCHES, outputs.unbind(1), strict=True)) if outputs.dim() == 3 else {}
 
     def loss(self, outputs: Tensor, targets: Targets, context: Context = NOWHERE) -> Tensor:
         *teachers, z = in_full_precision(outputs).unbind(1) if outputs.dim() == 3 else (in_full_precision(outputs),)
@@ -126,6 +132,9 @@ class Comic(Method):
         if self.training:
             with torch.no_grad():
                 self.observe(z.detach(), targets, context)
+                if teachers:
+                    prices = processes.total(torch.stack(losses)) / processes.count()
+                    self.spent += torch.cat([prices, prices.new_ones(1)])
         return value
 
     forward = loss  # type: ignore[assignment]  # takes all branches, not only logits
@@ -163,6 +172,9 @@ class Comic(Method):
         super().end_epoch(context)
         if self.corrector is not None:
             self.corrector.end_epoch(context)
+        *totals, steps = self.spent.tolist()
+        self.means = {f"loss_{branch}": total / steps for branch, total in zip(BRANCHES, totals, strict=True) if steps}
+        self.spent.zero_()
 
     def vital_signs(self) -> dict[str, float]:
         signs = super().vital_signs()
@@ -170,10 +182,11 @@ class Comic(Method):
             signs |= self.corrector.vital_signs()
         if self.balance:
             signs |= {"kappa_head": float(self.kappas[0]), "kappa_tail": float(self.kappas[1])}
-        return signs
+        return signs | self.means
 
     def label_signs(self) -> dict[str, Tensor]:
-        return super().label_signs() | ({} if self.corrector is None else self.corrector.label_signs())
+        signs = super().label_signs()
+        return signs if self.corrector is None else signs | self.corrector.label_signs()
 
     def found_missing(self, outputs: Tensor, targets: Targets, context: Context = NOWHERE) -> Tensor:
         z = outputs[:, -1] if outputs.dim() == 3 else outputs

@@ -43,7 +43,7 @@ Departs from the authors' code:
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
@@ -108,6 +108,11 @@ class PartialLabelMasking(Method):
         reducer = below.objective.reduce if reduce is None else reduction(reduce)
         super().__init__(below.objective.replaced(keep=mask, reduce=reducer))
         self.sampler = below.sampler
+
+    def learned(self) -> dict[str, Any]:
+        mask = self.objective.keep
+        assert isinstance(mask, Mask)
+        return {"ratio_of_data": mask.ratio.tolist()}
 
 
 class Mask(Keep):
@@ -200,7 +205,7 @@ class Mask(Keep):
         }
 
     def label_signs(self) -> dict[str, Tensor]:
-        return {"ratio": self.target / self.ratio}
+        return {"ratio": self.target, "ratio_change": self.target / self.ratio}
 
 
 def divergences(histograms: Tensor, floor: float) -> Tensor:

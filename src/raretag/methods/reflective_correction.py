@@ -35,6 +35,7 @@ Departs from the authors' code:
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Literal
 
 import torch
@@ -104,6 +105,8 @@ class Corrector(Complete):
     corrected: Tensor
     finished: Tensor
     ever: Tensor
+    right: Tensor
+    truth: Callable[[Tensor], Targets] | None = None  # labels of rows before some were hidden: to count, not to learn
 
     def __init__(
         self,
@@ -122,8 +125,9 @@ class Corrector(Complete):
         self.register_buffer("number", torch.zeros(len(positives), dtype=torch.float64))  # of predictions in it
         self.register_buffer("corrected", torch.zeros_like(positives))  # labels [C], in the running epoch
         self.register_buffer("finished", torch.zeros((), dtype=torch.int64))  # labels, in the last finished epoch
-        self.latest = torch.zeros_like(positives)  # the same for each label
         self.register_buffer("ever", torch.zeros((), dtype=torch.int64))
+        self.register_buffer("right", torch.zeros_like(positives))  # of the corrected ones, where the truth is known
+        self.last: dict[str, Tensor] = {}  # both, in the last finished epoch
 
     def forward(self, logits: Tensor, targets: Targets, context: Context) -> Completed:
         below: Completed = self.below(logits, targets, context)
@@ -149,7 +153,11 @@ class Corrector(Complete):
         return self.total / self.number.clamp(min=1.0)
 
     def observe(self, logits: Tensor, targets: Targets, context: Context) -> None:
-        corrected = processes.total(self.corrections(logits, targets, context).sum(0))
+        corrections = self.corrections(logits, targets, context)
+        corrected = processes.total(corrections.sum(0))
+        if self.truth is not None:
+            there = self.truth(context.items.cpu()).to(logits.device).positive > 0.5
+            self.right += processes.total((corrections & there).sum(0))
         self.corrected += corrected
         self.ever += corrected.sum()
         counted = targets.positive > 0.5 if self.mean_of == "positives" else torch.ones_like(targets.observed)
@@ -158,14 +166,17 @@ class Corrector(Complete):
 
     def end_epoch(self, context: Context) -> None:
         self.finished.copy_(self.corrected.sum())
-        self.latest = self.corrected.clone()
+        self.last = {"corrected": self.corrected.clone()}
+        if self.truth is not None:
+            self.last["corrected_rightly"] = self.right.clone()
         self.corrected.zero_()
+        self.right.zero_()
+
+    def label_signs(self) -> dict[str, Tensor]:
+        return self.last
 
     def vital_signs(self) -> dict[str, float]:
         return {"corrected_last_epoch": float(self.finished), "corrected_ever": float(self.ever)}
-
-    def label_signs(self) -> dict[str, Tensor]:
-        return {"corrected": self.latest}
 
 
 class PerPositive(Weigh):

@@ -38,12 +38,18 @@ def label_table(study: Study, baseline: Study | None, most: int = MOST_ROWS) -> 
         row += [share(per_class["precision"][label]), share(per_class["recall"][label])]
         row += [count(int(study.at_half.predicted[label]))] if study.judged else []
         rows.append(row)
-    cut = f'<p class="quiet">{text(_cut(len(members), len(study.labels)))}</p>' if len(members) < len(study.labels) else ""
+    cut = (
+        f'<p class="quiet">{text(_cut(len(members), len(study.labels)))}</p>'
+        if len(members) < len(study.labels)
+        else ""
+    )
     return cut + table(heads, rows, caption="Labels: test numbers in %", id="")
 
 
 def _cut(shown: int, of: int) -> str:
-    return f"{shown:,} of {of:,} labels are shown: in turns the rarest, those with the lowest AP, and the most frequent."
+    return (
+        f"{shown:,} of {of:,} labels are shown: in turns the rarest, those with the lowest AP, and the most frequent."
+    )
 
 
 def worst_table(study: Study, baseline: Study | None) -> str:

@@ -213,7 +213,8 @@ def never_predicted(study: Study) -> list[int]:
 
 def ranks_well(study: Study) -> list[bool]:
     """For each label whether its ranking is fine, whatever the threshold."""
-    assert study.observed is not None and study.positive is not None
+    assert study.observed is not None
+    assert study.positive is not None
     prevalence = study.positive.sum(0) / np.maximum(study.observed.sum(0), 1)  # what a random order gets
     ap = study.average_precision
     return [bool(x >= FINE_PRECISION or x >= FINE_LIFT * max(y, 1e-9)) for x, y in zip(ap, prevalence, strict=True)]

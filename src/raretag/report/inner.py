@@ -28,8 +28,9 @@ def _geometric(values: np.ndarray[Any, Any]) -> float:
 
 LOG = (("type", "log"),)
 BY_LABEL = {
-    "ratio": Sign(
-        "Masking ratio",
+    "ratio": Sign("Masking ratio", "The ratio of positives to negatives that PLM trains with.", _geometric, LOG),
+    "ratio_change": Sign(
+        "Change of the masking ratio",
         "PLM trains as if positives were this many times as frequent as they are: above 1 negatives are masked, "
         "below 1 positives.",
         _geometric,
@@ -130,5 +131,7 @@ def _found_missing(study: Study) -> tuple[str, str, Chart]:
         "xaxis": {"title": {"text": "epoch"}, **({"dtick": 1} if len(epochs) <= 12 else {})},
         "yaxis": {"title": {"text": "labels"}},
     }
-    meaning = "Unknown labels that the method trained as positives, checked against the labels that were hidden on purpose."
+    meaning = (
+        "Unknown labels that the method trained as positives, checked against the labels that were hidden on purpose."
+    )
     return "Filled-in labels, right and wrong", meaning, {"data": data, "layout": layout}

@@ -100,7 +100,9 @@ def _curves(studies: list[Study], drawn: dict[str, Any]) -> str:
             parts.append(f"<div>{figure(f'histogram-{group}{key}', title)}</div>")
         if not parts:
             return '<p class="quiet">Without single predictions there are no histograms.</p>'
-        note = "Positives should lie right and negatives left. Where rare positives lie left, the model shies from them."
+        note = (
+            "Positives should lie right and negatives left. Where rare positives lie left, the model shies from them."
+        )
         return f'<h3>Probabilities by group</h3><p class="quiet">{note}</p><div class="row">{"".join(parts)}</div>'
 
     chooser = (
@@ -214,7 +216,7 @@ def _chooser(studies: list[Study]) -> str:
 def _tab(name: str, first: bool) -> str:
     return (
         f'<button type="button" role="tab" id="tab-{name}" aria-controls="{name}" aria-selected="{str(first).lower()}"'
-        f'{"" if first else " tabindex=-1"}>{TABS[name]}</button>'
+        f"{'' if first else ' tabindex=-1'}>{TABS[name]}</button>"
     )
 
 
