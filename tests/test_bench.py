@@ -55,6 +55,14 @@ def test_the_grid_has_every_combination_once_and_names_tell_them_apart(small):
     assert [cell.seed for cell in grid] == [0] * 4 + [1] * 4
 
 
+def test_a_part_of_the_grid_can_be_named(small):
+    grid = plans.cells(small, "small", ["PPL", "seed 1", "AN"])
+    assert [(cell.setting.label, cell.method.label, cell.seed) for cell in grid] == [("PPL", "AN", 1)]
+    assert len(plans.cells(small, "small", ["BCE", "AN", "PPL"])) == 4
+    with pytest.raises(UserError, match="did you mean 'seed 1'"):
+        plans.cells(small, "small", ["seed1"])
+
+
 def test_an_unknown_budget_or_plan_is_answered_with_the_known_ones(small):
     with pytest.raises(UserError, match="small"):
         plans.cells(small, "smal")

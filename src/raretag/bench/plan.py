@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import itertools
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -78,8 +79,11 @@ def load(name: str) -> Plan:
         raise UserError(f"the plan '{path}' is not understood: {reason}") from None
 
 
-def cells(plan: Plan, budget: str) -> list[Cell]:
-    """All runs, seed by seed, so that a grid that is stopped early has whole seeds."""
+def cells(plan: Plan, budget: str, only: Collection[str] = ()) -> list[Cell]:
+    """All runs, seed by seed, so that a grid that is stopped early has whole seeds.
+
+    `only`: labels ("VOC-MLT", "DB-Focal", "seed 0"). An axis of which some are named keeps those, others stay whole.
+    """
     if budget not in plan.budgets:
         raise UserError(f"this plan has no budget '{budget}'; {nearest(budget, plan.budgets)}")
     found = []
@@ -89,4 +93,14 @@ def cells(plan: Plan, budget: str) -> list[Cell]:
             f"{key}={yaml.safe_dump(value, default_flow_style=True).splitlines()[0]}" for key, value in merged.items()
         )
         found.append(Cell(data, setting, method, seed, changes))
-    return found
+    return [cell for cell in found if wanted(cell, plan, only)] if only else found
+
+
+def wanted(cell: Cell, plan: Plan, only: Collection[str]) -> bool:
+    rows = (plan.data, plan.settings, plan.methods)
+    axes = [*([row.label for row in axis] for axis in rows), [f"seed {seed}" for seed in plan.seeds]]
+    for word in only:
+        if not any(word in axis for axis in axes):
+            raise UserError(f"this plan has no '{word}'; {nearest(word, itertools.chain(*axes))}")
+    mine = (cell.data.label, cell.setting.label, cell.method.label, f"seed {cell.seed}")
+    return all(label in only or not set(only) & set(axis) for label, axis in zip(mine, axes, strict=True))

@@ -127,6 +127,26 @@ def csv(plan: Plan, found: list[Section]) -> str:
     return "\n".join(lines) + "\n"
 
 
+def jsonl(plan: Plan, budget: str, runs: Path) -> str:
+    """A line for each finished run: what it was, its numbers (but for those of single classes), its time and place."""
+    lines = []
+    for cell in cells(plan, budget):
+        path = runs / cell.name / "record.json"
+        if path.is_file():
+            record = json.loads(path.read_text(encoding="utf-8"))
+            final = {name: value for name, value in record["metrics"]["final"].items() if name != "per_class"}
+            seconds = sum(row.get("seconds", 0.0) for row in _log(runs / cell.name))
+            what = {"data": cell.data.label, "setting": cell.setting.label, "method": cell.method.label}
+            about = {"seconds": round(seconds, 1), "environment": record["environment"]}
+            lines.append(json.dumps(what | {"seed": cell.seed, "changes": cell.changes, "final": final} | about))
+    return "\n".join(lines)
+
+
+def _log(folder: Path) -> list[dict[str, Any]]:
+    path = folder / "metrics.jsonl"
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()] if path.is_file() else []
+
+
 def final_of(folder: Path) -> dict[str, Any] | None:
     record = folder / "record.json"
     if not record.is_file():

@@ -28,17 +28,20 @@ def bench_plan(
     only_table: bool,
     paired: bool,
 ) -> None:
-    if form not in FORMATS:
-        raise UserError(f"there is no format '{form}'; expected one of {', '.join(FORMATS)}")
+    if form not in (*FORMATS, "jsonl"):
+        raise UserError(f"there is no format '{form}'; expected one of {', '.join(FORMATS)}, jsonl")
     plan = plans.load(name)
-    grid = plans.cells(plan, budget)
+    grid = plans.cells(plan, budget, only)
     runs = out or Path("runs") / "bench" / f"{Path(name).stem}-{budget}"
     console = Console(stderr=True)
     if dry_run:
         estimate(console, plan, grid, runs, jobs, threads)
         return
     failures = {} if only_table else work(console, grid, runs, jobs, threads)
-    print(FORMATS[form](plan, table.sections(plan, budget, runs, paired=paired)))
+    if form == "jsonl":
+        print(table.jsonl(plan, budget, runs))
+    else:
+        print(FORMATS[form](plan, table.sections(plan, budget, runs, paired=paired)))
     missing = sum(not runner.is_done(runs / cell.name) for cell in grid)
     if missing:
         console.print(f"{missing} of {len(grid)} runs are not finished; the same command goes on with them")

@@ -87,10 +87,19 @@ def inspect_(
 def bench(
     plan: Annotated[str, typer.Argument(help="A plan by name (see `raretag list plans`), or a YAML file.")],
     budget: Annotated[str, typer.Option(help="small or paper: how long runs are, as the plan says.")] = "small",
+    only: Annotated[
+        list[str] | None,
+        typer.Option(help='Only these data, settings, methods or seeds, e.g. --only BCE --only "seed 0".'),
+    ] = None,
     jobs: Annotated[int, typer.Option(min=1, help="Runs at the same time.")] = 2,
     threads: Annotated[int, typer.Option(min=1, help="Threads of each run.")] = 1,
     out: Annotated[Path | None, typer.Option(help="Folder of the runs; default: runs/bench/PLAN-BUDGET.")] = None,
-    form: Annotated[str, typer.Option("--format", help="Of the table: markdown, csv or latex.")] = "markdown",
+    form: Annotated[
+        str,
+        typer.Option(
+            "--format", help="Of the table: markdown, csv, latex, or jsonl for a line of numbers for each run."
+        ),
+    ] = "markdown",
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the runs and an estimate of the time.")] = False,
     table: Annotated[bool, typer.Option("--table", help="Only the table of what has been run.")] = False,
     paired: Annotated[
@@ -100,7 +109,7 @@ def bench(
     """Run a grid of methods, data sets and seeds, and print the table. Can be stopped and continued at any time."""
     from raretag.cli.bench import bench_plan
 
-    bench_plan(plan, budget, jobs, threads, out, form, dry_run=dry_run, only_table=table, paired=paired)
+    bench_plan(plan, budget, only or [], jobs, threads, out, form, dry_run=dry_run, only_table=table, paired=paired)
 
 
 @app.command()
