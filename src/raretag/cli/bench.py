@@ -19,6 +19,7 @@ FORMATS = {"markdown": table.markdown, "csv": table.csv, "latex": table.latex}
 def bench_plan(
     name: str,
     budget: str,
+    only: list[str],
     jobs: int,
     threads: int,
     out: Path | None,
