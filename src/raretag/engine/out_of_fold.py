@@ -71,7 +71,8 @@ def train_without(config: Config, data: DataSet, rows: np.ndarray, watch: Callab
     """Logits of these training rows by a model that was trained on the others."""
     rest = np.setdiff1d(np.arange(len(data.train)), rows)
     train, held = data.train.take(torch.from_numpy(rest)), data.train.take(torch.from_numpy(rows))
-    itself = data.validation.labels is data.train.labels  # a set without validation must not bring the fold back
+    ids = data.train.labels.given_ids
+    itself = ids is not None and data.validation.labels.given_ids is ids  # a set without validation: not the fold back
     part = replace(data, train=train, validation=train if itself else data.validation, test=held, truth=None)
     prepared = prepare(config, build_fabric(config.train), data=replace(part, published=None))
     fit_quietly(prepared, watch)
