@@ -2,6 +2,16 @@
 
 from __future__ import annotations
 
-from raretag.metrics import average_precision, decisions, evaluation, grouped, hidden, propensity, ranking, scored
+from raretag.metrics import (
+    average_precision,
+    decisions,
+    evaluation,
+    grouped,
+    hidden,
+    partial_truth,
+    propensity,
+    ranking,
+    scored,
+)
 
-__all__ = ["average_precision", "decisions", "evaluation", "grouped", "hidden", "propensity", "ranking", "scored"]
+__all__ = ["average_precision", "decisions", "evaluation", "grouped", "hidden", "partial_truth", "propensity", "ranking", "scored"]
