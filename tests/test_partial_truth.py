@@ -24,7 +24,7 @@ def targets(rows):
 
 
 @given(st.lists(st.tuples(st.integers(0, 4), st.sampled_from([0.0, 1.0, float("nan")])), min_size=2, max_size=9))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 def test_average_precision_bounds_are_the_extremes_over_all_ways_the_unknown_labels_may_be(entries):
     scores = torch.tensor([[float(score)] for score, _ in entries])
     labels = np.array([state for _, state in entries])
