@@ -14,4 +14,14 @@ from raretag.metrics import (
     scored,
 )
 
-__all__ = ["average_precision", "decisions", "evaluation", "grouped", "hidden", "partial_truth", "propensity", "ranking", "scored"]
+__all__ = [
+    "average_precision",
+    "decisions",
+    "evaluation",
+    "grouped",
+    "hidden",
+    "partial_truth",
+    "propensity",
+    "ranking",
+    "scored",
+]

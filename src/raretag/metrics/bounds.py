@@ -3,8 +3,8 @@ r"""Between which values a metric lies, whatever the unknown labels are. Assumes
 Decisions: at worst every unknown label that was decided for is absent and every other one is there; at best the other
 way round. Average precision: of all ways to make m unknown labels positive, the best takes the m with the highest
 scores and the worst the m with the lowest (to swap a positive with a higher-scored negative never lowers AP), so the
-bounds are the extremes over m, which one pass finds: a new positive adds its own precision, and 1 / rank at each positive
-behind it.
+bounds are the extremes over m, which one pass finds: a new positive adds its own precision, and 1 / rank at each
+positive behind it.
 """
 
 from __future__ import annotations
