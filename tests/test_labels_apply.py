@@ -4,6 +4,7 @@ import contextlib
 import csv
 import io
 import json
+import os
 import sys
 from dataclasses import dataclass
 
@@ -34,12 +35,16 @@ class Done:
 def raretag(*arguments, cwd):
     """The command in this process: a new one would load torch each time."""
     out, err, code = io.StringIO(), io.StringIO(), 0
-    with contextlib.chdir(cwd), contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+    here = os.getcwd()
+    os.chdir(cwd)
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
         try:
             app(list(arguments), standalone_mode=False)
         except UserError as error:
             print(error, file=sys.stderr)
             code = 2
+        finally:
+            os.chdir(here)
     return Done(code, out.getvalue(), err.getvalue())
 
 
@@ -170,7 +175,7 @@ def test_mistakes_are_one_line(tmp_path):
 
 
 def test_corrections_change_the_store_and_nothing_else():
-    store = LabelStore.from_dense(np.array([[1, np.nan, 0], [np.nan, 1, 0]]), names="abc", ids=("x", "y"))
+    store = LabelStore.from_dense(np.array([[1, np.nan, 0], [np.nan, 1, 0]]), names=list("abc"), ids=("x", "y"))
     told = [
         Correction("x", "b", "positive", "unknown"),
         Correction("y", "b", "unknown", "positive"),
