@@ -26,8 +26,8 @@ from raretag.metrics.corrected import METRICS
 from raretag.metrics.partial_truth import partial_truth
 
 RESULT = Path(__file__).parent / "results" / "partial_test.json"
-DATA = {"yeast": ["train.recipe=features", "train.epochs=12"],
-        "plt_voc": ["train.recipe=features", "train.epochs=12", "data.features=mobilenetv2", "data.missing=0"]}  # fmt: skip
+FEATURES = ["train.recipe=features", "train.epochs=12"]
+DATA = {"yeast": FEATURES, "plt_voc": [*FEATURES, "data.features=mobilenetv2", "data.missing=0"]}
 SETTINGS: dict[str, tuple[float, float, float | None]] = {  # positives and negatives observed, share told
     "both states, 30 %": (0.3, 0.3, None),
     "60 % of the positives, no negative, told": (0.6, 0.0, 0.6),
