@@ -20,6 +20,7 @@ MAY_IMPORT = {
     "report": set(),
     "methods": {"core", "objective", "sampling", "models"},
     "engine": {"core", "labels", "metrics"},
+    "suggest": {"core", "labels", "metrics", "engine"},
 }
 MAY_IMPORT["figures"] = {"core", "labels", "engine"}  # reads runs, and makes their data and models again
 MAY_IMPORT["bench"] = set(MAY_IMPORT)

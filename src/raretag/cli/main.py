@@ -166,3 +166,75 @@ def report(
     from raretag.cli.report import report_runs
 
     report_runs(runs, out, resamples=resamples, with_items=items)
+
+
+@app.command()
+def suggest(
+    run: Annotated[Path, typer.Argument(help="The folder of a finished run.")],
+    data: Annotated[
+        str | None, typer.Argument(help="Data set or file to look at instead of the run's training data.")
+    ] = None,
+    most: Annotated[int, typer.Option(min=1, help="How many missing positives to suggest.")] = 500,
+    quota: Annotated[
+        float, typer.Option(help="Share of them dealt evenly to all labels, so that rare ones appear.")
+    ] = 0.3,
+    wrong: Annotated[int, typer.Option(min=0, help="How many observed labels to doubt at most.")] = 50,
+    kept: Annotated[
+        float | None, typer.Option(help="Share of the true positives that are marked, if you know it.")
+    ] = None,
+    audit: Annotated[
+        Path | None, typer.Option(help="An earlier list with answers: corrects the probabilities.")
+    ] = None,
+    folds: Annotated[int, typer.Option(min=2, help="Trainings; each scores the items that it did not see.")] = 5,
+    out: Annotated[Path | None, typer.Option(help="Folder of the list; default: RUN/suggestions.")] = None,
+    set_: Annotated[
+        list[str] | None, typer.Option("--set", metavar="A.B=C", help="Change a setting of the run.")
+    ] = None,
+    answers_from_truth: Annotated[
+        bool, typer.Option("--answers-from-truth", help="Fill in the answers, where labels were hidden on purpose.")
+    ] = False,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an earlier list.")] = False,
+) -> None:
+    """List labels that are probably missing or wrong, each with a probability.
+
+    The run is trained again on folds of its data, so that no model judges items it has seen. Stopped jobs go on.
+    """
+    from raretag.cli.suggest import suggest_labels
+
+    suggest_labels(
+        run, data, set_ or [], most=most, quota=quota, wrong=wrong, kept=kept, audit=audit, folds=folds, out=out,
+        truth=answers_from_truth, overwrite=overwrite,
+    )  # fmt: skip
+
+
+labels = typer.Typer(help="Bring answers of people into the labels.", no_args_is_help=True)
+app.add_typer(labels, name="labels")
+
+
+@labels.callback()
+def of_labels() -> None:
+    """Bring answers of people into the labels."""
+
+
+@labels.command("apply")
+def apply(
+    answers: Annotated[
+        list[Path], typer.Argument(help="Answered lists: CSV, JSONL, or a JSON export of Label Studio.")
+    ],
+    out: Annotated[Path, typer.Option(help="The new table, or a file of corrections for data that is no table.")],
+    data: Annotated[
+        str, typer.Option("--data", help="What the answers are about: a run folder, a table, or a data set by name.")
+    ],
+    form: Annotated[
+        str | None, typer.Option("--as", help="table or corrections; default: a table for a table.")
+    ] = None,
+    log: Annotated[Path | None, typer.Option(help="What changed, as CSV; default: OUT.log.csv.")] = None,
+    set_: Annotated[
+        list[str] | None, typer.Option("--set", metavar="A.B=C", help="As in training, e.g. data.labels=tags.")
+    ] = None,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace existing files.")] = False,
+) -> None:
+    """Merge answered suggestions into the labels. Conflicts are listed and left as they are."""
+    from raretag.cli.labels import apply_answers
+
+    apply_answers(answers, data, out, set_ or [], form, log, overwrite=overwrite)

@@ -55,6 +55,10 @@ class Data(Named):
     tail_ratio: float = Field(100.0, ge=1, description="for exponential: most frequent over rarest")
     tail_largest: int = Field(800, ge=1, description="for pareto: items of the most frequent label")
     tail_power: float = Field(6.0, gt=0, description="for pareto: how fast the tail falls")
+    corrections: str | None = Field(None, description="a CSV of item, label, state that `raretag labels apply` wrote")
+    kept_in_test: float | None = Field(
+        None, gt=0, le=1, description="share of the true test positives that are marked, where test labels are partial"
+    )
 
     @model_validator(mode="after")
     def keep_goes_with_hide(self) -> Data:

@@ -28,6 +28,7 @@ from raretag.metrics import hidden
 from raretag.metrics.average_precision import average_precision
 from raretag.metrics.evaluation import evaluate
 from raretag.metrics.grouped import grouped_means, number_or_none
+from raretag.metrics.partial_truth import partial_truth
 from raretag.metrics.thresholds import best_f1_thresholds
 
 MOST_LABELS = 1000  # whose inner numbers are written down each epoch
@@ -82,6 +83,13 @@ def run(
         record["metrics"]["final"]["hidden_recall"] = hidden_recall(prepared)
     rows = evidence.rows_to_search(prepared.data.train.labels)
     searched = None if rows is None else _logits(prepared, prepared.data.train.take(rows))
+    unsure = prepared.data.test.labels.targets()
+    if not unsure.observed.all():
+        settings = prepared.config
+        found = partial_truth(logits["test"], unsure, kept=settings.data.kept_in_test, seed=settings.seed)
+        record["metrics"]["final"]["partial_truth"] = found
+        if fabric.is_global_zero:
+            say(said_of_partial_truth(found))
     if fabric.is_global_zero:
         finish_folder(folder, prepared, record, logits)
         evidence.write(folder, evidence.evidence_of(prepared.data, prepared.statistics, rows, searched))
@@ -182,6 +190,17 @@ def hidden_recall(prepared: Prepared) -> float | None:
     assert truth is not None
     counts = hidden.HiddenCounts.of(_logits(prepared, items) > 0, truth.targets(), items.labels.targets())
     return number_or_none(hidden.micro_hidden_recall(counts))
+
+
+def said_of_partial_truth(found: dict[str, Any]) -> str:
+    """The mAP of a test set of which some labels are unknown, in a line."""
+    number = found["mAP"]
+    low, high = (float("nan") if end is None else 100 * end for end in number["bounds"])
+    line = f"test: {found['observed_share']:.0%} of the labels are observed; mAP lies between {low:.1f} and {high:.1f}"
+    if number["estimate"] is not None:
+        a, b = number["interval"]
+        line += f", estimate {100 * number['estimate']:.1f} [{100 * a:.1f}, {100 * b:.1f}] if {found['assumption']}"
+    return line if number["estimate"] is not None else f"{line}; {found['assumption']} (data.kept_in_test)"
 
 
 def finish_folder(folder: Path, prepared: Prepared, record: dict[str, Any], logits: dict[str, Tensor]) -> None:
