@@ -42,7 +42,9 @@ def test_likely_missing_labels_are_unknown_and_in_order_of_probability():
     logits = torch.from_numpy(random.normal(size=(15, 4))).float()
     kept = evidence.likely_missing(logits, rows, store, truth)
     for label in range(4):
-        unknown = [(float(logits[at, label]), row) for at, row in enumerate(rows.tolist()) if np.isnan(dense[row, label])]
+        unknown = [
+            (float(logits[at, label]), row) for at, row in enumerate(rows.tolist()) if np.isnan(dense[row, label])
+        ]
         best = [row for _, row in sorted(unknown, reverse=True)][: evidence.LIKELY]
         found = [row for row in kept["missing_rows"][label].tolist() if row >= 0]
         assert found == best

@@ -67,7 +67,13 @@ def test_a_run_keeps_its_test_labels_and_its_inner_numbers(runs):
 
 def test_the_page_holds_every_part_and_no_address(both):
     page = words(both)
-    for word in ("What was trained on what", "Doctor", "hidden found", "Filled-in labels", "may be missing in training"):
+    for word in (
+        "What was trained on what",
+        "Doctor",
+        "hidden found",
+        "Filled-in labels",
+        "may be missing in training",
+    ):
         assert word in page, word
     assert "data:image/jpeg;base64," in page
     assert not re.search(r'(src|href)="(?!data:|#)', page)
@@ -117,7 +123,9 @@ def test_a_damaged_file_is_named_and_not_fatal(runs, tmp_path):
 
 def test_runs_on_other_test_items_are_not_compared(runs, tmp_path):
     other = tmp_path / "other"
-    train(compose(None, [*HIDDEN, "train.epochs=1"], method__name="assume_negative", seed=1), other, say=lambda line: None)
+    train(
+        compose(None, [*HIDDEN, "train.epochs=1"], method__name="assume_negative", seed=1), other, say=lambda line: None
+    )
     report_runs([runs / "comic", other], tmp_path / "x.html", resamples=20, with_items=False)
     assert "other is not compared: it was not tested on the same items" in words(tmp_path / "x.html")
 
@@ -223,7 +231,9 @@ def test_tables_sort_labels_are_found_and_lead_to_their_curves(opened, both):
     table = "#labels-1 table"
 
     def column(number):
-        return page.eval_on_selector_all(f"{table} tbody tr", f"rows => rows.map(row => row.cells[{number}].textContent)")
+        return page.eval_on_selector_all(
+            f"{table} tbody tr", f"rows => rows.map(row => row.cells[{number}].textContent)"
+        )
 
     page.click(f"{table} thead th:nth-child(3) button")
     falling = [int(cell.replace(",", "")) for cell in column(2)]
@@ -235,7 +245,9 @@ def test_tables_sort_labels_are_found_and_lead_to_their_curves(opened, both):
     assert column(0) == sorted(column(0))
 
     page.fill('input[data-filter="labels-1"]', "sev")
-    assert page.eval_on_selector_all(f"{table} tbody tr:not([hidden]) th", "cells => cells.map(c => c.textContent)") == ["seven"]
+    assert page.eval_on_selector_all(
+        f"{table} tbody tr:not([hidden]) th", "cells => cells.map(c => c.textContent)"
+    ) == ["seven"]
     page.click(f"{table} tbody tr:not([hidden]) .link")
     assert page.is_visible("#curves")
     assert page.eval_on_selector("#curve-label", "it => it.selectedOptions[0].text") == "seven"
@@ -244,7 +256,9 @@ def test_tables_sort_labels_are_found_and_lead_to_their_curves(opened, both):
 
     page.select_option("#run", "0")
     page.click("#tab-overview")
-    shown = page.eval_on_selector_all("#overview .of-run", "parts => parts.filter(p => !p.hidden).map(p => p.dataset.run)")
+    shown = page.eval_on_selector_all(
+        "#overview .of-run", "parts => parts.filter(p => !p.hidden).map(p => p.dataset.run)"
+    )
     assert shown == ["0"]
     assert page.complaints == []
 

@@ -1,4 +1,4 @@
-"""A finished run, opened again. What its folder lacks is read from the data set, if that is still there and the same."""
+"""A finished run, opened again. What its folder lacks comes from the data set, if that is there and still the same."""
 
 from __future__ import annotations
 
@@ -49,7 +49,9 @@ class Finished:
 def open_run(folder: Path, *, known: Known | None = None, with_data: bool = True) -> Finished:
     if not (folder / "record.json").is_file():
         started = (folder / "config.yaml").is_file()
-        reason = "it was not trained to its end: `raretag train --resume` goes on" if started else "no record.json in it"
+        reason = (
+            "it was not trained to its end: `raretag train --resume` goes on" if started else "no record.json in it"
+        )
         raise UserError(f"'{folder}' is not the folder of a finished run ({reason})")
     record = _json(folder / "record.json")
     if not isinstance(record, dict) or not {"config", "data", "groups", "method", "metrics"} <= set(record):

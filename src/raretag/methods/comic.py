@@ -177,8 +177,10 @@ class Comic(Method):
 
     def found_missing(self, outputs: Tensor, targets: Targets, context: Context = NOWHERE) -> Tensor:
         z = outputs[:, -1] if outputs.dim() == 3 else outputs
-        return super().found_missing(z, targets, context) if self.corrector is None else self.corrector.found_missing(
-            z, targets, context
+        return (
+            super().found_missing(z, targets, context)
+            if self.corrector is None
+            else self.corrector.found_missing(z, targets, context)
         )
 
 

@@ -130,5 +130,7 @@ def _found_missing(study: Study) -> tuple[str, str, Chart]:
         "xaxis": {"title": {"text": "epoch"}, **({"dtick": 1} if len(epochs) <= 12 else {})},
         "yaxis": {"title": {"text": "labels"}},
     }
-    meaning = "Unknown labels that the method trained as positives, checked against the labels that were hidden on purpose."
+    meaning = (
+        "Unknown labels that the method trained as positives, checked against the labels that were hidden on purpose."
+    )
     return "Filled-in labels, right and wrong", meaning, {"data": data, "layout": layout}
