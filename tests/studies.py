@@ -10,7 +10,7 @@ import torch
 from raretag.core.targets import Targets
 from raretag.metrics.evaluation import evaluate
 from raretag.metrics.thresholds import best_f1_thresholds
-from raretag.report.study import Study
+from raretag.report.study import Judged, Study
 
 CONFIG: dict[str, Any] = {
     "data": {"name": "made", "hide": "fal", "keep": None, "longtail": "none"},
@@ -63,8 +63,8 @@ def make_study(
         "metrics": {"final": final, "epochs": []},
         "thresholds": thresholds.tolist(),
     }
-    given_to_study = {"counts": counts, "p": p, "positive": positive & observed, "observed": observed}
-    return Study(name, f"runs/{name}", record, **{**given_to_study, **more})
+    judged = Judged(p, positive & observed, observed)
+    return Study(name, f"runs/{name}", record, counts=counts, judged=judged, **more)
 
 
 def random_study(items: int = 60, labels: int = 8, seed: int = 0, **more: Any) -> Study:

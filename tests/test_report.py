@@ -59,7 +59,7 @@ def test_histograms_count_each_observed_label_once_and_sum_to_one():
     assert list(found) == ["head", "medium", "tail"]
     for group, sides in found.items():
         members = study.record["groups"][group]
-        p = study.p[:, members][study.positive[:, members]]
+        p = study.judged.p[:, members][study.judged.positive[:, members]]
         by_hand = [np.mean((p >= b / 20) & ((p < (b + 1) / 20) | (b == 19))) for b in range(20)]
         np.testing.assert_allclose(sides["positives"], by_hand, atol=1e-4)
         assert sum(sides["negatives"]) == pytest.approx(1.0, abs=2e-3)
@@ -67,11 +67,11 @@ def test_histograms_count_each_observed_label_once_and_sum_to_one():
 
 def test_what_lies_under_an_unknown_label_changes_nothing():
     study = random_study()
-    observed = np.random.default_rng(1).random(study.p.shape) < 0.7
+    observed = np.random.default_rng(1).random(study.judged.p.shape) < 0.7
     pages = []
     for hidden in (0.01, 0.99):
-        p = np.where(observed, study.p, hidden)
-        one = make_study(p, study.positive, observed=observed, counts=study.counts)
+        p = np.where(observed, study.judged.p, hidden)
+        one = make_study(p, study.judged.positive, observed=observed, counts=study.counts)
         parts = [curves.histograms(one), curves.curves(one, list(range(8))), doctor.examine(one)]
         parts += [confusions(one, worst(one)), one.at_half.f1.tolist(), one.at_tuned.predicted.tolist()]
         pages.append(parts)
@@ -198,10 +198,10 @@ def test_inner_numbers_of_many_labels_are_joined_by_group():
 
 def test_items_to_look_at_are_what_they_are_called():
     study = random_study(200, 6)
-    found = selection.picks(study.p, study.positive, study.observed, study.counts)
+    found = selection.picks(study.judged, study.counts)
     assert {pick.kind for pick in found} == {"missed", "doubt", "right"}
     for pick in found:
-        there, p = study.positive[pick.row, pick.label], study.p[pick.row, pick.label]
+        there, p = study.judged.positive[pick.row, pick.label], study.judged.p[pick.row, pick.label]
         assert there == (pick.kind != "doubt")
         assert (p < 0.5) == (pick.kind == "missed")
     assert len({pick.row for pick in found}) == len(found)
@@ -255,7 +255,7 @@ def test_many_labels_are_cut_to_a_bounded_page_that_says_so():
 
 
 def test_a_study_without_predictions_still_makes_a_page():
-    study = replace(random_study(), p=None, positive=None, observed=None, counts=None)
+    study = replace(random_study(), judged=None, counts=None)
     made = page([study], None, STUB)
     assert "only means could be examined" in made
     assert 'id="curve-label"' not in made

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from raretag.metrics.bootstrap import bootstrap, paired_differences
 from raretag.report.comparison import Comparison
 from raretag.report.page import page, write
 from raretag.report.selection import Pick, picks, suggestions
-from raretag.report.study import GROUPS, Example, Study
+from raretag.report.study import GROUPS, Example, Judged, Study
 
 MOST_RUNS = 6  # as many as there are colours that can be told apart
 ENTRIES, FEWER = 2_000_000, 200  # from so many predictions on there are fewer resamples
@@ -72,22 +73,15 @@ def study_of(run: Finished, name: str) -> Study:
     if "train_negatives" in kept:
         unknown = items - counts - kept["train_negatives"].numpy()
     targets = run.targets("test")
-    judged: dict[str, Any] = {}
+    judged = None
     if targets is not None and "test" in run.logits and run.logits["test"].shape == targets.value.shape:
-        judged = {
-            "p": run.logits["test"].double().sigmoid().numpy(),
-            "positive": (targets.positive > 0.5).numpy(),
-            "observed": targets.observed.numpy(),
-        }
+        p = run.logits["test"].double().sigmoid().numpy()
+        judged = Judged(p, (targets.positive > 0.5).numpy(), targets.observed.numpy())
     together = None
     if "together_labels" in kept:
         together = (kept["together_labels"].numpy(), kept["together_counts"].numpy())
-    study = Study(name, str(run.folder), run.record, run.epochs, counts, unknown, together=together, **judged)
-    found = examples(run, study) if counts is not None else []
-    return Study(
-        name, str(run.folder), run.record, run.epochs, counts, unknown,
-        together=together, examples=found, missing=run.missing, **judged,
-    )  # fmt: skip
+    study = Study(name, str(run.folder), run.record, run.epochs, counts, unknown, judged, together, missing=run.missing)
+    return study if counts is None else replace(study, examples=examples(run, study))
 
 
 def _counts(run: Finished) -> np.ndarray[Any, Any] | None:
@@ -110,8 +104,8 @@ def examples(run: Finished, study: Study) -> list[Example]:
     if "missing_rows" in kept:
         named = ("missing_rows", "missing_logits", "missing_truth")
         chosen += suggestions(*(kept[name].numpy() for name in named), study.counts)
-    if study.p is not None and study.positive is not None and study.observed is not None:
-        chosen += picks(study.p, study.positive, study.observed, study.counts)
+    if study.judged is not None:
+        chosen += picks(study.judged, study.counts)
     return [example(run, study, pick) for pick in chosen]
 
 
@@ -124,15 +118,13 @@ def example(run: Finished, study: Study, pick: Pick) -> Example:
         item, look = str(items.labels.ids[pick.row]), shown(items.inputs, pick.row)
         row = items.labels.targets(torch.tensor([pick.row])).positive[0]
         present = tuple(names[label] for label in (row > 0.5).nonzero().flatten().tolist())
-    elif pick.split == "test" and study.positive is not None:
-        present = tuple(names[label] for label in np.flatnonzero(study.positive[pick.row]))
+    elif pick.split == "test" and study.judged is not None:
+        present = tuple(names[label] for label in np.flatnonzero(study.judged.positive[pick.row]))
     if pick.split == "train":
         found: tuple[tuple[str, float, bool | None], ...] = ((names[pick.label], pick.p, pick.right),)
         return Example(pick.kind, item, look.image, look.text, present, found)
-    assert study.p is not None
-    assert study.positive is not None
-    assert study.observed is not None
-    p, positive, observed = study.p[pick.row], study.positive[pick.row], study.observed[pick.row]
+    assert study.judged is not None
+    p, positive, observed = (part[pick.row] for part in (study.judged.p, study.judged.positive, study.judged.observed))
     decided = [int(label) for label in np.argsort(-p, kind="stable") if p[label] > 0.5][:6]
     found = tuple((names[c], float(p[c]), bool(positive[c]) if observed[c] else None) for c in decided)
     missed = tuple((names[c], float(p[c])) for c in np.flatnonzero(positive & (p <= 0.5))[:6].tolist())
@@ -142,14 +134,14 @@ def example(run: Finished, study: Study, pick: Pick) -> Example:
 def compare(runs: list[Finished], studies: list[Study], resamples: int) -> Comparison | None:
     """Intervals of each run, and paired differences of those that were tested on the baseline's items."""
     first = runs[0].targets("test")
-    if first is None or not studies[0].judged:
+    if first is None or studies[0].judged is None:
         return None
     draws = resamples if first.value.numel() <= ENTRIES else min(resamples, FEWER)
     groups = {name: torch.tensor(runs[0].record["groups"][name], dtype=torch.int64) for name in GROUPS}
     groups = {name: members for name, members in groups.items() if len(members)}
     alike, left_out = [], []
     for run, study in zip(runs, studies, strict=True):
-        if run.tested_as(runs[0]) and study.judged:
+        if run.tested_as(runs[0]) and study.judged is not None:
             alike.append((study.name, run))
         else:
             left_out.append(f"{study.name} is not compared: it was not tested on the same items and labels.")

@@ -1,4 +1,4 @@
-"""A finished run, opened again. What its folder lacks is read from the data set, if that is still there and the same."""
+"""A finished run, opened again. What its folder lacks comes from the data set, if that is there and still the same."""
 
 from __future__ import annotations
 

@@ -51,7 +51,10 @@ def precision_by_count(studies: list[Study], shown: Study) -> Chart | None:
         "xaxis": {"type": "log", "title": {"text": "training positives (log)"}, "dtick": 1},
         "yaxis": {"title": {"text": "average precision, %"}, "range": [-3, 103]},
         "shapes": [
-            {"type": "line", "yref": "paper", "x0": edge, "x1": edge, "y0": 0, "y1": 1, "line": {"dash": "dot", "width": 1}}
+            {
+                "type": "line", "x0": edge, "x1": edge, "yref": "paper", "y0": 0, "y1": 1,
+                "line": {"dash": "dot", "width": 1},
+            }
             for edge in shown.record["groups"]["edges"]
             if edge > 0
         ],

@@ -17,9 +17,9 @@ def label_table(study: Study, baseline: Study | None, most: int = MOST_ROWS) -> 
     heads = ["label", "group", "training", "test", "AP"]
     beside = None if baseline is None or baseline is study or baseline.labels != study.labels else baseline
     heads += ["baseline AP", "difference"] if beside is not None else []
-    heads += ["F1", "F1*", "precision", "recall"] + (["predicted"] if study.judged else [])
+    heads += ["F1", "F1*", "precision", "recall"] + (["predicted"] if study.judged is not None else [])
     per_class = study.final["per_class"]
-    tuned = study.at_tuned.f1 if study.judged else np.full(len(study.labels), np.nan)
+    tuned = study.at_tuned.f1 if study.judged is not None else np.full(len(study.labels), np.nan)
     members = chosen(study, most)
     rows = []
     for label in members:
@@ -36,7 +36,7 @@ def label_table(study: Study, baseline: Study | None, most: int = MOST_ROWS) -> 
             row += [share(other), share(ap - other, sign=True)]
         row += [share(per_class["f1"][label]), share(float(tuned[label]))]
         row += [share(per_class["precision"][label]), share(per_class["recall"][label])]
-        row += [count(int(study.at_half.predicted[label]))] if study.judged else []
+        row += [count(int(study.at_half.predicted[label]))] if study.judged is not None else []
         rows.append(row)
     cut = (
         f'<p class="quiet">{text(_cut(len(members), len(study.labels)))}</p>'
@@ -55,7 +55,7 @@ def _cut(shown: int, of: int) -> str:
 def worst_table(study: Study, baseline: Study | None) -> str:
     labels = worst(study)
     beside = None if baseline is None or baseline is study or baseline.labels != study.labels else baseline
-    fine = ranks_well(study) if study.judged else None
+    fine = ranks_well(study) if study.judged is not None else None
     rows = []
     for found in confusions(study, labels):
         label = found.label

@@ -34,12 +34,13 @@ def confusions(study: Study, labels: list[int]) -> list[Confused]:
     names = study.labels
     nothing: list[Named] = [()] * len(labels)
     instead = alarms = nothing
-    if study.p is not None and study.positive is not None and study.observed is not None:
-        decided = study.p > study.thresholds
-        wrong = (decided & study.observed & ~study.positive).astype(np.float32)
-        missed = (study.positive & ~decided)[:, labels].astype(np.float32)
+    if study.judged is not None:
+        positive = study.judged.positive
+        decided = study.judged.p > study.thresholds
+        wrong = (decided & study.judged.observed & ~positive).astype(np.float32)
+        missed = (positive & ~decided)[:, labels].astype(np.float32)
         instead = [_most(row, names, label) for row, label in zip(missed.T @ wrong, labels, strict=True)]
-        present = study.positive.astype(np.float32)
+        present = positive.astype(np.float32)
         alarms = [_most(row, names, label) for row, label in zip(wrong[:, labels].T @ present, labels, strict=True)]
     together = nothing
     if study.together is not None:

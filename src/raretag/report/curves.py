@@ -37,26 +37,24 @@ def thinned(recall: NDArray[np.float64]) -> NDArray[np.int64]:
 
 def curves(study: Study, labels: list[int]) -> dict[str, tuple[list[float], list[float], list[float]]]:
     """By the number of the label; without those that have no positive."""
-    if study.p is None or study.positive is None or study.observed is None:
+    if study.judged is None:
         return {}
-    found = {
-        str(label): precision_recall(study.p[:, label], study.positive[:, label], study.observed[:, label])
-        for label in labels
-    }
+    p, positive, observed = study.judged.p, study.judged.positive, study.judged.observed
+    found = {str(c): precision_recall(p[:, c], positive[:, c], observed[:, c]) for c in labels}
     return {label: curve for label, curve in found.items() if curve is not None}
 
 
 def histograms(study: Study) -> dict[str, dict[str, list[float]]]:
     """For each group that has labels: the shares of positives and of negatives in each bin of probability."""
-    if study.p is None or study.positive is None or study.observed is None:
+    if study.judged is None:
         return {}
     result = {}
     for group in GROUPS:
         labels = study.record["groups"][group]
         if not labels:
             continue
-        p, positive = study.p[:, labels], study.positive[:, labels]
-        negative = study.observed[:, labels] & ~positive
+        p, positive = study.judged.p[:, labels], study.judged.positive[:, labels]
+        negative = study.judged.observed[:, labels] & ~positive
         result[group] = {"positives": shares(p[positive]), "negatives": shares(p[negative])}
     return result
 

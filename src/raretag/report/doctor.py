@@ -38,7 +38,7 @@ def examine(study: Study) -> list[Finding]:
 
 def collapsed(study: Study) -> Finding | None:
     """Labels that are never predicted: is it the threshold or the ranking?"""
-    if not study.judged:
+    if study.judged is None:
         return None
     never = never_predicted(study)
     if not len(never):
@@ -90,7 +90,7 @@ def thresholds(study: Study) -> Finding | None:
 
 def balance(study: Study) -> Finding | None:
     """Over- and under-prediction by group."""
-    if not study.judged:
+    if study.judged is None:
         return None
     said, under, over = [], [], []
     for group in GROUPS:
@@ -155,7 +155,7 @@ def unmeasured(study: Study) -> Finding | None:
     return Finding(
         "note",
         f"{labels(len(excluded))} not measured",
-        f"The test set has no observed positive of {listed(study, excluded)}: excluded from every mean, not counted as 0.",
+        f"The test set has no observed positive of {listed(study, excluded)}: left out of every mean, not taken for 0.",
     )
 
 
@@ -169,7 +169,7 @@ def schedule(study: Study) -> Finding | None:
         return Finding(
             "note",
             "Validation was best before the end",
-            f"mAP on validation was {_percent(curve[best])} after epoch {best + 1} and {_percent(curve[-1])} at the end.",
+            f"Validation mAP was {_percent(curve[best])} after epoch {best + 1} and {_percent(curve[-1])} at the end.",
             _train(study, f"train.epochs={best + 1}"),
         )
     quarter = max(1, len(curve) // 4)
@@ -213,9 +213,8 @@ def never_predicted(study: Study) -> list[int]:
 
 def ranks_well(study: Study) -> list[bool]:
     """For each label whether its ranking is fine, whatever the threshold."""
-    assert study.observed is not None
-    assert study.positive is not None
-    prevalence = study.positive.sum(0) / np.maximum(study.observed.sum(0), 1)  # what a random order gets
+    assert study.judged is not None
+    prevalence = study.judged.positive.sum(0) / np.maximum(study.judged.observed.sum(0), 1)  # of a random order
     ap = study.average_precision
     return [bool(x >= FINE_PRECISION or x >= FINE_LIFT * max(y, 1e-9)) for x, y in zip(ap, prevalence, strict=True)]
 

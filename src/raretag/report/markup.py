@@ -9,7 +9,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-DASH = "–"
+DASH = "\N{EN DASH}"
 
 
 def text(value: object, longest: int | None = None) -> str:
@@ -60,7 +60,7 @@ def table(
     sort: bool = True,
     stack: bool = False,
 ) -> str:
-    """Plain strings are escaped, cells are not. The first column names the row. `stack`: on a phone rows become cards."""
+    """Plain strings are escaped, cells are not. The first column names the row; `stack`: rows become cards on a phone."""
     numeric = [bool(rows) and getattr(rows[0][place], "key", None) is not None for place in range(len(heads))]
     head = "".join(_head(name, number, sort) for name, number in zip(heads, numeric, strict=True))
     names = heads if stack else [""] * len(heads)

@@ -45,6 +45,7 @@ def results(studies: list[Study], comparison: Comparison | None) -> str:
 def trained(study: Study) -> str:
     """What was trained on what."""
     config, data, method = study.record["config"], study.record["data"], study.record["method"]
+    train = config["train"]
     items = ", ".join(f"{name} {number:,}" for name, number in data["items"].items())
     facts = {
         "Data": f"{data['name']}{_made(config['data'])}: {items}",
@@ -54,9 +55,8 @@ def trained(study: Study) -> str:
             _named(config[part]) for part in ("head", "model", "encoder") if config[part]["name"] not in ("none",)
         )
         + ("" if config["branches"]["name"] == "single" else f", {_named(config['branches'])}"),
-        "Training": f"{len(study.record['metrics']['epochs'])} epochs, batches of {config['train']['batch_size']}, "
-        f"{_named(config['sampler'])} sampling, {config['train']['optimizer']} at {config['train']['learning_rate']:g}, "
-        f"seed {config['seed']}",
+        "Training": f"{len(study.record['metrics']['epochs'])} epochs, batches of {train['batch_size']}, "
+        f"{_named(config['sampler'])} sampling, {train['optimizer']} at {train['learning_rate']:g}, seed {config['seed']}",
     }
     inside = "".join(f"<dt>{text(key)}</dt><dd>{text(value)}</dd>" for key, value in facts.items())
     return f'<dl class="facts">{inside}</dl>'
@@ -64,7 +64,7 @@ def trained(study: Study) -> str:
 
 def doctor(study: Study) -> str:
     findings = examine(study)
-    note = "" if study.judged else _without_evidence()
+    note = "" if study.judged is not None else _without_evidence()
     return f'<div class="findings">{"".join(map(_finding, findings))}</div>{note}'
 
 

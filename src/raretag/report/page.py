@@ -10,7 +10,7 @@ from typing import Any
 from raretag.report import charts, classes, comparison, items, overview
 from raretag.report.curves import curves
 from raretag.report.inner import inner_life
-from raretag.report.markup import data_island, figure, table, text
+from raretag.report.markup import DASH, data_island, figure, table, text
 from raretag.report.study import Study, chosen
 
 MOST_CURVES = 400  # labels with a precision-recall curve, over all runs
@@ -110,7 +110,7 @@ def _curves(studies: list[Study], drawn: dict[str, Any]) -> str:
         f'<p class="quiet" id="curve-note">{text(_cut(studies))}</p>'
         '<div class="chart tall" id="curve" role="img" aria-label="precision-recall curve"></div>'
     )
-    return (chooser if any(study.judged for study in studies) else "") + _each(studies, of_run)
+    return (chooser if any(study.judged is not None for study in studies) else "") + _each(studies, of_run)
 
 
 def _cut(studies: list[Study]) -> str:
@@ -157,10 +157,10 @@ def _compare(studies: list[Study], compared: comparison.Comparison, drawn: dict[
 def _settings(studies: list[Study]) -> str:
     trees = [flat(study.record["config"]) for study in studies]
     keys = sorted({key for tree in trees for key in tree})
-    rows = [[key, *(str(tree.get(key, "–")) for tree in trees)] for key in keys]
+    rows = [[key, *(str(tree.get(key, DASH)) for tree in trees)] for key in keys]
     rows.sort(key=lambda row: len(set(row[1:])) == 1)  # what differs comes first
     machines = [study.record["environment"] for study in studies]
-    about = [[key, *(str(machine.get(key, "–")) for machine in machines)] for key in machines[-1]]
+    about = [[key, *(str(machine.get(key, DASH)) for machine in machines)] for key in machines[-1]]
     heads = ["setting", *(study.name for study in studies)]
     differs = "" if len(studies) < 2 else '<p class="quiet">Settings that differ come first.</p>'
     shown = table(heads, rows, caption="Settings", sort=False)
@@ -221,7 +221,8 @@ def _tab(name: str, first: bool) -> str:
 
 
 def _panel(name: str, inside: str) -> str:
-    return f'<div role="tabpanel" id="{name}" aria-labelledby="tab-{name}" tabindex="0"><h2>{TABS[name]}</h2>{inside}</div>'
+    head = f'<div role="tabpanel" id="{name}" aria-labelledby="tab-{name}" tabindex="0"><h2>{TABS[name]}</h2>'
+    return f"{head}{inside}</div>"
 
 
 def _asset(name: str) -> str:

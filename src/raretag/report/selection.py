@@ -7,6 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from raretag.report.study import Judged
+
 EACH = 12  # items of a kind
 PER_LABEL = 2
 
@@ -21,13 +23,12 @@ class Pick:
     right: bool | None  # whether the item has the label; None: nobody knows
 
 
-def picks(
-    p: NDArray[np.float64], positive: NDArray[np.bool_], observed: NDArray[np.bool_], counts: NDArray[np.int64]
-) -> list[Pick]:
+def picks(judged: Judged, counts: NDArray[np.int64]) -> list[Pick]:
     """Of the test set: the rarest labels missed and found, and the surest false alarms; each item once."""
     rare_first = np.lexsort((np.arange(len(counts)), counts)).tolist()
     taken: set[int] = set()
-    negative = observed & ~positive
+    p, positive = judged.p, judged.positive
+    negative = judged.observed & ~positive
     missed = _by_label("missed", p, positive & (p < 0.5), rare_first, taken, lowest=True)
     sure = np.where(negative, p, -1.0)
     best = np.argsort(-sure.max(0), kind="stable").tolist()  # labels with the surest false alarms

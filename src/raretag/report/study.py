@@ -29,6 +29,15 @@ class Example:
 
 
 @dataclass(frozen=True)
+class Judged:
+    """Predictions for the test items beside what is known of them."""
+
+    p: NDArray[np.float64]  # [N, C] probabilities
+    positive: NDArray[np.bool_]  # [N, C]: observed and there
+    observed: NDArray[np.bool_]  # [N, C]
+
+
+@dataclass(frozen=True)
 class Study:
     name: str
     path: str  # of the run folder, as the user wrote it
@@ -36,9 +45,7 @@ class Study:
     epochs: Sequence[dict[str, Any]] = ()  # with numbers of single labels
     counts: NDArray[np.int64] | None = None  # [C] training positives that the method saw
     unknown: NDArray[np.int64] | None = None  # [C] training items of which nobody knows whether they have the label
-    p: NDArray[np.float64] | None = None  # [N, C] probabilities of the test items
-    positive: NDArray[np.bool_] | None = None  # [N, C]: observed and there
-    observed: NDArray[np.bool_] | None = None  # [N, C]
+    judged: Judged | None = None
     together: tuple[NDArray[np.int32], NDArray[np.int32]] | None = None  # [C, K] labels and counts, in training
     examples: Sequence[Example] = ()
     missing: Sequence[str] = field(default_factory=tuple)  # what could not be had, in sentences
@@ -74,14 +81,10 @@ class Study:
         """[C], tuned on validation."""
         return numbers(self.record["thresholds"])
 
-    @property
-    def judged(self) -> bool:
-        """There are probabilities, and labels to judge them by."""
-        return self.p is not None and self.positive is not None and self.observed is not None
-
     def decisions(self, tuned: bool) -> Decisions:
-        assert self.p is not None and self.positive is not None and self.observed is not None
-        return Decisions.of(self.p > (self.thresholds if tuned else 0.5), self.positive, self.observed)
+        assert self.judged is not None
+        decided = self.judged.p > (self.thresholds if tuned else 0.5)
+        return Decisions.of(decided, self.judged.positive, self.judged.observed)
 
     @cached_property
     def at_half(self) -> Decisions:
