@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -31,6 +31,11 @@ def examine(study: Study) -> list[Finding]:
     findings = [finding for question in QUESTIONS if (finding := question(study)) is not None]
     order = ("bad", "warn", "note", "good")
     findings.sort(key=lambda finding: order.index(finding.level))
+    advised: set[str] = set()
+    for place, finding in enumerate(findings):  # one thing at a time, and each once
+        if finding.command in advised:
+            findings[place] = replace(finding, command="")
+        advised.add(finding.command)
     if not any(finding.level in ("bad", "warn") for finding in findings):
         findings.insert(0, Finding("good", "Nothing stands out", "No label collapsed and no group is far off."))
     return findings
@@ -103,7 +108,8 @@ def balance(study: Study) -> Finding | None:
         (under if ratio < SELDOM else over if ratio > OFTEN else []).append(group)
     if not under and not over:
         return Finding("good", "Every group is predicted about as often as it occurs", _times(said)) if said else None
-    parts = [f"{' and '.join(groups)} too {word}" for groups, word in ((over, "often"), (under, "seldom")) if groups]
+    sides = ((over, "often"), (under, "seldom"))
+    parts = [f"{_and(groups, len(said))} too {word}" for groups, word in sides if groups]
     text = _times(said)
     if under and hidden_labels(study):
         text += " Some training labels are missing: who takes missing for absent learns to be cautious."
@@ -253,6 +259,10 @@ def _percent(value: float | None) -> str:
 def _range(counts: np.ndarray) -> str:  # type: ignore[type-arg]
     low, high = int(counts.min()), int(counts.max())
     return f"{low:,}" if low == high else f"{low:,} to {high:,}"
+
+
+def _and(groups: list[str], of: int) -> str:
+    return "every group" if len(groups) == of > 1 else " and ".join(groups)
 
 
 def _times(said: list[str]) -> str:
