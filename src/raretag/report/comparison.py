@@ -24,10 +24,14 @@ class Comparison:
     resamples: int
     left_out: Sequence[str] = ()  # why a run could not be compared
 
-    def interval(self, run: str) -> tuple[float, float] | None:
-        found = self.intervals.get(run, {}).get("total", {})
-        low, high = found.get("low"), found.get("high")
-        return None if low is None or high is None else (low, high)
+    def margin(self, run: str) -> float | None:
+        """Half of the 95 % interval of a run's mAP.
+
+        From the standard error: with few positives a label has a higher AP in resamples, which repeat items, than on
+        the items themselves, so that quantiles of resamples need not hold the number.
+        """
+        error = self.intervals.get(run, {}).get("total", {}).get("standard_error")
+        return None if error is None else 1.96 * error
 
 
 def difference_tables(comparison: Comparison) -> str:

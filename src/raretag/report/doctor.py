@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
 
+from raretag.report.advice import again, for_missing, for_rare, for_too_many, hidden_labels, ignores_unknown
 from raretag.report.study import GROUPS, Study
 
 FINE_LIFT = 4.0  # average precision over that of a random order, from which a ranking is called fine
 FINE_PRECISION = 0.5  # or an average precision as high as this
 OFTEN, SELDOM = 1.5, 0.67  # predicted positives over true ones
 GAIN = 0.03  # of F1 by other thresholds, from which it is worth a word
-AUTO = ("sampler.name=auto", "head.name=auto", "branches.name=auto")  # what another method wants instead
 
 
 @dataclass(frozen=True)
@@ -31,6 +30,11 @@ def examine(study: Study) -> list[Finding]:
     findings = [finding for question in QUESTIONS if (finding := question(study)) is not None]
     order = ("bad", "warn", "note", "good")
     findings.sort(key=lambda finding: order.index(finding.level))
+    advised: set[str] = set()
+    for place, finding in enumerate(findings):  # one thing at a time, and each once
+        if finding.command in advised:
+            findings[place] = replace(finding, command="")
+        advised.add(finding.command)
     if not any(finding.level in ("bad", "warn") for finding in findings):
         findings.insert(0, Finding("good", "Nothing stands out", "No label collapsed and no group is far off."))
     return findings
@@ -60,7 +64,7 @@ def collapsed(study: Study) -> Finding | None:
         f"For {some(len(lost), len(never))}{counts} the ranking is poor too, so no threshold helps: this is for the "
         "sampler, the loss, or more labelled items."
     )
-    return Finding("bad", f"{labels(len(never))} never predicted", text, _rare(study))
+    return Finding("bad", f"{labels(len(never))} never predicted", text, for_rare(study))
 
 
 def thresholds(study: Study) -> Finding | None:
@@ -103,11 +107,14 @@ def balance(study: Study) -> Finding | None:
         (under if ratio < SELDOM else over if ratio > OFTEN else []).append(group)
     if not under and not over:
         return Finding("good", "Every group is predicted about as often as it occurs", _times(said)) if said else None
-    parts = [f"{' and '.join(groups)} too {word}" for groups, word in ((over, "often"), (under, "seldom")) if groups]
+    sides = ((over, "often"), (under, "seldom"))
+    parts = [f"{_and(groups, len(said))} too {word}" for groups, word in sides if groups]
     text = _times(said)
     if under and hidden_labels(study):
         text += " Some training labels are missing: who takes missing for absent learns to be cautious."
-    command = _missing(study) if under and hidden_labels(study) else _rare(study) if under else _calmer(study)
+    command = (
+        for_missing(study) if under and hidden_labels(study) else for_rare(study) if under else for_too_many(study)
+    )
     return Finding("warn", f"At 0.5: {'; '.join(parts)}", text, command)
 
 
@@ -119,7 +126,7 @@ def tail_gap(study: Study) -> Finding | None:
         "warn",
         "Rare labels are ranked much worse than frequent ones",
         f"mAP is {_percent(ap['head'])} for the head and {_percent(ap['tail'])} for the tail.",
-        _rare(study),
+        for_rare(study),
     )
 
 
@@ -134,7 +141,7 @@ def no_negatives(study: Study) -> Finding | None:
         "The method has seen no negative",
         f"No training label is an observed negative and {study.method} leaves unknown labels out of the loss, so the "
         "model learns to find every label everywhere.",
-        _train(study, method="assume_negative"),
+        again(study, method="assume_negative"),
     )
 
 
@@ -170,7 +177,7 @@ def schedule(study: Study) -> Finding | None:
             "note",
             "Validation was best before the end",
             f"Validation mAP was {_percent(curve[best])} after epoch {best + 1} and {_percent(curve[-1])} at the end.",
-            _train(study, f"train.epochs={best + 1}"),
+            again(study, f"train.epochs={best + 1}"),
         )
     quarter = max(1, len(curve) // 4)
     if curve[-1] - curve[-1 - quarter] > 0.03:
@@ -179,7 +186,7 @@ def schedule(study: Study) -> Finding | None:
             "Validation was still rising at the end",
             f"mAP on validation rose by {100 * (curve[-1] - curve[-1 - quarter]):.1f} points in the last {quarter} of "
             f"{len(curve)} epochs.",
-            _train(study, f"train.epochs={2 * len(curve)}"),
+            again(study, f"train.epochs={2 * len(curve)}"),
         )
     return None
 
@@ -219,14 +226,6 @@ def ranks_well(study: Study) -> list[bool]:
     return [bool(x >= FINE_PRECISION or x >= FINE_LIFT * max(y, 1e-9)) for x, y in zip(ap, prevalence, strict=True)]
 
 
-def hidden_labels(study: Study) -> bool:
-    return study.unknown is not None and bool(study.unknown.any())
-
-
-def ignores_unknown(study: Study) -> bool:
-    return bool(study.record["method"]["slots"].get("complete") == "ObservedOnly")
-
-
 # Words and commands. -------------------------------------------------------------------------------------------------
 
 
@@ -255,34 +254,9 @@ def _range(counts: np.ndarray) -> str:  # type: ignore[type-arg]
     return f"{low:,}" if low == high else f"{low:,} to {high:,}"
 
 
+def _and(groups: list[str], of: int) -> str:
+    return "every group" if len(groups) == of > 1 else " and ".join(groups)
+
+
 def _times(said: list[str]) -> str:
     return f"Predicted over true positives: {', '.join(said)}."
-
-
-def _train(study: Study, *changes: str, method: str | None = None) -> str:
-    words = ["raretag", "train", "--config", f"{study.path}/config.yaml"]
-    words += ["--method", method] if method else []
-    for change in (*changes, *(AUTO if method else ())):
-        words += ["--set", change]
-    return shlex.join([*words, "--out", f"{study.path}-next"])
-
-
-def _rare(study: Study) -> str:
-    """Another sampler first; then another loss."""
-    if study.record["config"]["sampler"]["name"] == "uniform":
-        return _train(study, "sampler.name=class_aware")
-    other = "partial_label_masking" if study.method == "distribution_balanced" else "distribution_balanced"
-    return _train(study, method=other)
-
-
-def _missing(study: Study) -> str:
-    return _train(study, method="role" if study.method == "ignore_likely" else "ignore_likely")
-
-
-def _calmer(study: Study) -> str:
-    """For too many predictions: plainer weights, and negatives where there are none."""
-    if study.record["config"]["sampler"]["name"] != "uniform":
-        return _train(study, "sampler.name=uniform")
-    if hidden_labels(study) and ignores_unknown(study):
-        return _train(study, method="assume_negative")
-    return "" if study.method == "binary_cross_entropy" else _train(study, method="binary_cross_entropy")

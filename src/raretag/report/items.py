@@ -10,8 +10,8 @@ from raretag.report.study import Example, Study
 TITLES = {
     "suggestion": (
         "Labels that may be missing in training",
-        "Nobody looked whether these training items have the label; the model is sure. Some labels at a time, so that "
-        "rare ones appear.",
+        "Nobody looked whether these training items have the label. The likeliest of each label, so that rare ones "
+        "appear too.",
     ),
     "doubt": (
         "Sure of labels that the test set denies",
@@ -59,4 +59,4 @@ def _found(name: str, p: float, right: bool | None) -> str:
 
 
 def _p(p: float) -> str:
-    return f'<small class="quiet">{100 * p:.0f} %</small>'
+    return f'<small class="quiet">{100 * p:.0f}&nbsp;%</small>'

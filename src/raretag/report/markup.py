@@ -60,7 +60,7 @@ def table(
     sort: bool = True,
     stack: bool = False,
 ) -> str:
-    """Plain strings are escaped, cells are not. The first column names the row; `stack`: rows become cards on a phone."""
+    """Plain strings are escaped, cells are not. The first column names the row. `stack`: cards on a phone."""
     numeric = [bool(rows) and getattr(rows[0][place], "key", None) is not None for place in range(len(heads))]
     head = "".join(_head(name, number, sort) for name, number in zip(heads, numeric, strict=True))
     names = heads if stack else [""] * len(heads)

@@ -6,7 +6,7 @@ from typing import Any
 
 from raretag.report.comparison import Comparison
 from raretag.report.doctor import Finding, examine
-from raretag.report.markup import DASH, Cell, percent, share, table, text
+from raretag.report.markup import Cell, percent, share, table, text
 from raretag.report.study import GROUPS, Study
 
 WORD = {"bad": "Serious", "warn": "Look here", "note": "Note", "good": "Good"}
@@ -19,11 +19,10 @@ def results(studies: list[Study], comparison: Comparison | None) -> str:
     rows = []
     for study in studies:
         final = study.final
-        interval = comparison.interval(study.name) if comparison is not None else None
+        margin = comparison.margin(study.name) if comparison is not None else None
         total = share(final["mAP"]["total"])
-        if interval is not None:
-            low, high = interval
-            total = Cell(f'{total} <small class="quiet">{percent(low)}{DASH}{percent(high)}</small>', total.key)
+        if margin is not None:
+            total = Cell(f'{total} <small class="quiet">± {percent(margin)}</small>', total.key)
         cells = [share(final["mAP"][group]) for group in GROUPS]
         cells += [share(final["F1"]["total"]), share(final["F1_tuned"]["total"]), share(final["exact_match"])]
         hidden = [share(final.get("hidden_recall"))] if recall else []
@@ -38,7 +37,7 @@ def results(studies: list[Study], comparison: Comparison | None) -> str:
     legend += "F1*: at thresholds tuned on validation; exact: all labels of an item right"
     legend += "; hidden found: share of the hidden training positives that the model finds" if recall else ""
     if comparison is not None:
-        legend += f"; small numbers: 95 % bootstrap interval over test items ({comparison.resamples:,} resamples)"
+        legend += f"; ±: 95 % bootstrap interval over test items ({comparison.resamples:,} resamples)"
     return f'{shown}<p class="quiet">{text(legend)}.</p>'
 
 
@@ -56,7 +55,8 @@ def trained(study: Study) -> str:
         )
         + ("" if config["branches"]["name"] == "single" else f", {_named(config['branches'])}"),
         "Training": f"{len(study.record['metrics']['epochs'])} epochs, batches of {train['batch_size']}, "
-        f"{_named(config['sampler'])} sampling, {train['optimizer']} at {train['learning_rate']:g}, seed {config['seed']}",
+        f"{_named(config['sampler'])} sampling, {train['optimizer']} at {train['learning_rate']:g}, "
+        f"seed {config['seed']}",
     }
     inside = "".join(f"<dt>{text(key)}</dt><dd>{text(value)}</dd>" for key, value in facts.items())
     return f'<dl class="facts">{inside}</dl>'

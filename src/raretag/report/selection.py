@@ -42,18 +42,17 @@ def suggestions(
 ) -> list[Pick]:
     """Of the training set, from what the run kept for each label [C, K]: the likeliest of all, some for each label."""
     p = 1.0 / (1.0 + np.exp(-logits.astype(np.float64)))
-    found = []
-    for label in range(len(rows)):
-        there = [place for place in range(rows.shape[1]) if rows[label, place] >= 0][:PER_LABEL]
-        for place in there:
-            known = int(truth[label, place])
+    best = np.where(rows[:, 0] >= 0, p[:, 0], -1.0) if rows.shape[1] else np.zeros(0)
+    found: list[Pick] = []
+    taken: set[int] = set()
+    for label in np.argsort(-best, kind="stable").tolist():
+        new = [place for place, row in enumerate(rows[label].tolist()) if row >= 0 and row not in taken][:PER_LABEL]
+        for place in new:
+            row, known = int(rows[label, place]), int(truth[label, place])
+            taken.add(row)
             right = None if known < 0 else bool(known)
-            found.append(Pick("suggestion", "train", int(rows[label, place]), label, float(p[label, place]), right))
-    likely = sorted(found, key=lambda pick: (-pick.p, pick.label, pick.row))
-    kept: list[Pick] = []
-    for pick in likely:
-        if pick.row not in {other.row for other in kept} and len(kept) < 2 * EACH:
-            kept.append(pick)
+            found.append(Pick("suggestion", "train", row, label, float(p[label, place]), right))
+    kept = sorted(found, key=lambda pick: (-pick.p, pick.label, pick.row))[: 2 * EACH]
     return sorted(kept, key=lambda pick: (int(counts[pick.label]), pick.label, -pick.p))
 
 

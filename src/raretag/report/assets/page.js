@@ -30,7 +30,8 @@
   };
   const draw = (place, chart) => {
     ready();
-    Plotly.react(place, chart.data, layout(chart.layout), { responsive: true, displayModeBar: false, scrollZoom: false });
+    const data = dark.matches ? JSON.parse(JSON.stringify(chart.data).replaceAll("#0072B2", "#4aa8e0")) : chart.data;
+    Plotly.react(place, data, layout(chart.layout), { responsive: true, displayModeBar: false, scrollZoom: false });
   };
   const seen = (place) => place.offsetParent !== null;
   const drawSeen = (again) => all("[data-chart]").forEach((place) => {
