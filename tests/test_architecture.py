@@ -20,6 +20,8 @@ MAY_IMPORT = {
     "report": set(),
     "methods": {"core", "objective", "sampling", "models"},
     "engine": {"core", "labels", "metrics"},
+    # reads new items as `data` reads those of training, and rebuilds the model as `engine` builds it
+    "serve": {"core", "labels", "metrics", "data", "engine"},
 }
 MAY_IMPORT["bench"] = set(MAY_IMPORT)
 MAY_IMPORT["cli"] = set(MAY_IMPORT)

@@ -16,13 +16,14 @@ from raretag.core.context import Context
 from raretag.core.errors import UserError
 from raretag.engine import state
 from raretag.engine.best import Best
-from raretag.engine.build import Prepared, build_fabric, input_shape, prepare
+from raretag.engine.build import Prepared, build_fabric, prepare
+from raretag.engine.card import card_of, write_card
 from raretag.engine.config import Config
 from raretag.engine.evaluate import logits_of
 from raretag.engine.fit import Step, fit, stage_of
 from raretag.engine.folder import refuse_existing
 from raretag.engine.log import Log
-from raretag.engine.record import card_of, record_of, write_json, write_text
+from raretag.engine.record import record_of, write_json, write_text
 from raretag.labels.collection import DataSet, Items
 from raretag.metrics import hidden
 from raretag.metrics.evaluation import evaluate
@@ -159,9 +160,18 @@ def finish_folder(folder: Path, prepared: Prepared, record: dict[str, Any], logi
     weights = {name: tensor.contiguous() for name, tensor in prepared.training.best.state_dict().items()}
     save_file(weights, folder / "model.safetensors")
     save_file(logits, folder / "logits.safetensors")
-    shape = input_shape(prepared.data)
-    card = card_of(prepared.config, prepared.data, prepared.statistics, shape, record["thresholds"])
-    write_json(folder / "card.json", card)
+    unchanged = {"scale": [1.0] * prepared.statistics.labels, "shift": [0.0] * prepared.statistics.labels}
+    decisions = {"thresholds": record["thresholds"], "calibration": unchanged}
+    card = card_of(
+        prepared.config,
+        prepared.data.train.labels.names,
+        prepared.statistics,
+        prepared.groups,
+        prepared.raw,
+        decisions,
+        folder / "model.safetensors",
+    )
+    write_card(folder, card)
     write_json(folder / "record.json", record)
 
 
