@@ -20,6 +20,7 @@ from raretag.core.errors import UserError
 from raretag.core.statistics import LabelStatistics
 from raretag.engine.config import Config
 from raretag.engine.record import without_nan, write_json
+from raretag.metrics.tuning import Tuned
 
 FORMAT = "raretag model card 2"
 FILE, WEIGHTS = "card.json", "model.safetensors"
@@ -60,6 +61,15 @@ def card_of(
         "encoder": None if raw.encoder is None else {"sha256": raw.encoder},
         "weights": {"file": WEIGHTS, "sha256": sha256(weights)},
         "config": config.model_dump(mode="json"),
+    }
+
+
+def decisions_of(tuned: Tuned) -> dict[str, Any]:
+    """Thresholds, calibration and how they were found, for JSON."""
+    return {
+        "thresholds": tuned.thresholds.tolist(),  # of calibrated probabilities, one for each label
+        "calibration": {"scale": tuned.scale.tolist(), "shift": tuned.shift.tolist()},
+        "tuned": tuned.notes,
     }
 
 

@@ -2,6 +2,28 @@
 
 from __future__ import annotations
 
-from raretag.metrics import average_precision, decisions, evaluation, grouped, hidden, propensity, ranking, scored
+from raretag.metrics import (
+    average_precision,
+    calibration,
+    decisions,
+    evaluation,
+    grouped,
+    hidden,
+    propensity,
+    ranking,
+    scored,
+    tuning,
+)
 
-__all__ = ["average_precision", "decisions", "evaluation", "grouped", "hidden", "propensity", "ranking", "scored"]
+__all__ = [
+    "average_precision",
+    "calibration",
+    "decisions",
+    "evaluation",
+    "grouped",
+    "hidden",
+    "propensity",
+    "ranking",
+    "scored",
+    "tuning",
+]
