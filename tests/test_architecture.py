@@ -21,6 +21,8 @@ MAY_IMPORT = {
     "methods": {"core", "objective", "sampling", "models"},
     "engine": {"core", "labels", "metrics"},
     "suggest": {"core", "labels", "metrics", "engine"},
+    # reads new items as `data` reads those of training, and rebuilds the model as `engine` builds it
+    "serve": {"core", "labels", "metrics", "data", "engine"},
 }
 MAY_IMPORT["figures"] = {"core", "labels", "engine"}  # reads runs, and makes their data and models again
 MAY_IMPORT["bench"] = set(MAY_IMPORT)

@@ -16,8 +16,9 @@ _HOMES = {
     "Targets": "raretag.core.targets",
     "UserError": "raretag.core.errors",
     "build_method": "raretag.core.catalogue",
+    "load": "raretag.serve.predictor",
 }
-_ROOMS = ("core", "data", "engine", "labels", "methods", "metrics", "models", "objective", "sampling")
+_ROOMS = ("core", "data", "engine", "labels", "methods", "metrics", "models", "objective", "sampling", "serve")
 
 if TYPE_CHECKING:
     from raretag.core.catalogue import build_method
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from raretag.core.statistics import LabelStatistics
     from raretag.core.targets import Targets
     from raretag.labels.store import LabelStore
+    from raretag.serve.predictor import load
 
 __all__ = [
     "Context",
@@ -37,6 +39,7 @@ __all__ = [
     "UserError",
     "__version__",
     "build_method",
+    "load",
 ]
 
 

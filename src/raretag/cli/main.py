@@ -238,3 +238,87 @@ def apply(
     from raretag.cli.labels import apply_answers
 
     apply_answers(answers, data, out, set_ or [], form, log, overwrite=overwrite)
+
+
+Run = Annotated[Path, typer.Argument(help="A run folder, as `raretag train` leaves it.")]
+
+
+@app.command()
+def predict(
+    run: Run,
+    data: Annotated[
+        str | None,
+        typer.Argument(
+            help="A table (.csv .tsv .jsonl .parquet), a folder of images, an array (.npy .npz .safetensors), or "
+            "a data set by name; default: the test part of the run's own data."
+        ),
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="A .csv, .parquet or .jsonl file; default: CSV to standard output.")
+    ] = None,
+    top: Annotated[int | None, typer.Option(help="Only the K most probable labels of each item.")] = None,
+    part: Annotated[
+        str | None, typer.Option(help="train, validation or test, of a data set or of a table as training divides it.")
+    ] = None,
+    column: Annotated[
+        list[str] | None, typer.Option(help="Column of the table to read, if it is not called as in training.")
+    ] = None,
+    folder: Annotated[
+        Path | None, typer.Option(help="Where image paths of the table begin; default: beside it.")
+    ] = None,
+    encoder: Annotated[Path | None, typer.Option(help="Folder of the sentence encoder, if it has moved.")] = None,
+    allow_outside: Annotated[
+        bool, typer.Option("--allow-outside", help="Image paths of the table may leave the folder.")
+    ] = False,
+    skip_bad: Annotated[
+        bool, typer.Option("--skip-bad", help="Leave out unreadable images and blank features, and say so.")
+    ] = False,
+    batch_size: Annotated[int, typer.Option(min=1, help="Items that go through the model at once.")] = 256,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an existing file.")] = False,
+) -> None:
+    """Predict labels of new items. A stopped command goes on where it was when it is given again."""
+    from raretag.cli.predict import predict_items
+
+    predict_items(
+        run, data, out, top, part, column or [], folder, encoder,
+        allow_outside=allow_outside, skip_bad=skip_bad, batch_size=batch_size, overwrite=overwrite,
+    )  # fmt: skip
+
+
+@app.command()
+def tune(
+    run: Run,
+    precision: Annotated[float | None, typer.Option(help="Reach this precision for each label, e.g. 0.8.")] = None,
+    recall: Annotated[float | None, typer.Option(help="Reach this recall for each label.")] = None,
+    threshold: Annotated[float | None, typer.Option(help="One threshold for all labels, e.g. 0.5.")] = None,
+    calibrate: Annotated[bool, typer.Option(help="Also calibrate probabilities.")] = True,
+) -> None:
+    """Choose the thresholds of a trained model again, on its validation items; default: for the best F1."""
+    from raretag.cli.tune import tune_run
+
+    tune_run(run, precision, recall, threshold, calibrate=calibrate)
+
+
+class Form(str, Enum):
+    onnx = "onnx"
+    torch = "torch"
+
+
+@app.command()
+def export(
+    run: Run,
+    to: Annotated[Form, typer.Option(help="onnx, or torch (torch.export).")] = Form.onnx,
+    out: Annotated[
+        Path | None, typer.Option(help="The file; default: model.onnx or model.pt2 in the run folder.")
+    ] = None,
+    preprocess: Annotated[
+        bool, typer.Option("--preprocess", help="Take raw features or pixels, and scale them inside.")
+    ] = False,
+    decide: Annotated[
+        bool, typer.Option("--decide", help="Give calibrated probabilities and decisions instead of logits.")
+    ] = False,
+) -> None:
+    """Write a trained model for use without raretag, and check it against the original."""
+    from raretag.cli.export import export_run
+
+    export_run(run, to.value, out, preprocess=preprocess, decide=decide)

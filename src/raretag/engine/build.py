@@ -6,7 +6,7 @@ import math
 import os
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -18,12 +18,15 @@ from raretag.core import catalogue
 from raretag.core.errors import UserError
 from raretag.core.method import Method
 from raretag.core.statistics import LabelStatistics
+from raretag.engine.card import RawInputs
 from raretag.engine.config import Config, Named, Train
-from raretag.engine.encode import encoded
+from raretag.engine.encode import digest_of, encoded
 from raretag.engine.fit import Sampler, Training
 from raretag.engine.sources import group_counts, load, positives_of
 from raretag.labels.collection import DataSet
 from raretag.labels.groups import groups
+
+INPUT_ROLES = ("images", "text", "features", "id")  # columns of a table that a model's user needs too
 
 
 @dataclass
@@ -33,6 +36,7 @@ class Prepared:
     statistics: LabelStatistics
     groups: dict[str, Tensor]
     training: Training
+    raw: RawInputs
 
 
 def prepare(
@@ -44,10 +48,12 @@ def prepare(
 ) -> Prepared:
     """Data and model are made as configured, unless a user of the library brings his own."""
     data = load(config.data, config.seed) if data is None else data
+    raw = raw_inputs(data)
     if config.encoder.name != "none":
         with fabric.rank_zero_first():  # the first process computes what the others then read
             torch.manual_seed(config.seed)
-            encoder = build_backbone(config.encoder, input_shape(data))
+            encoder = build_backbone(config.encoder, raw.shape)
+            raw = replace(raw, encoder=digest_of(encoder))
             data = encoded(data, encoder, workers=config.train.workers, say=say)
     statistics = data.train.labels.statistics()
     method = catalogue.make_method(
@@ -67,7 +73,7 @@ def prepare(
             "batch at once, so it cannot be made of parts; use a smaller train.batch_size"
         )
     torch.manual_seed(config.seed)  # the model's first weights
-    model = fabric.to_device(build_model(config, data, statistics) if model is None else model)
+    model = fabric.to_device(build_model(config, input_shape(data), statistics) if model is None else model)
     if config.train.precision == "64-true":  # Fabric would turn the logits back into float32
         model = model.double()
     try_out(model, data, config)
@@ -97,7 +103,7 @@ def prepare(
         settings=config.train,
         seed=config.seed,
     )
-    return Prepared(config, data, statistics, groups(group_counts(data), config.group_edges), training)
+    return Prepared(config, data, statistics, groups(group_counts(data), config.group_edges), training, raw)
 
 
 def build_fabric(train: Train) -> Fabric:
@@ -139,6 +145,12 @@ def input_shape(data: DataSet) -> tuple[int, ...]:
     return tuple(data.train.inputs.batch(torch.arange(1)).shape[1:])
 
 
+def raw_inputs(data: DataSet) -> RawInputs:
+    describe = getattr(data.train.inputs, "describe", None)
+    columns = {role: name for role, name in data.notes.get("columns", {}).items() if role in INPUT_ROLES}
+    return RawInputs({} if describe is None else describe(), input_shape(data), columns, None)
+
+
 def build_backbone(chosen: Named, shape: tuple[int, ...]) -> nn.Module:
     backbone: nn.Module = catalogue.build(
         "models", chosen.name, chosen.options, channels=shape[0], size=math.prod(shape)
@@ -146,8 +158,9 @@ def build_backbone(chosen: Named, shape: tuple[int, ...]) -> nn.Module:
     return backbone
 
 
-def build_model(config: Config, data: DataSet, statistics: LabelStatistics) -> nn.Module:
-    shape, labels = input_shape(data), data.train.labels.labels
+def build_model(config: Config, shape: tuple[int, ...], statistics: LabelStatistics) -> nn.Module:
+    """From inputs of a shape to the labels that were counted."""
+    labels = statistics.labels
 
     def make_head(features: int) -> nn.Module:
         head: nn.Module = catalogue.build(

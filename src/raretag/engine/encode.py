@@ -72,14 +72,25 @@ def cache_folder() -> Path:
 
 def key_of(place: list[tuple[str, str, int]], parts: dict[str, Items], encoder: nn.Module) -> str:
     digest = hashlib.sha256(f"{type(encoder).__name__} {len(place)}".encode())
-    for name, tensor in encoder.state_dict().items():
-        digest.update(name.encode())
-        digest.update(tensor.detach().contiguous().flatten().view(torch.uint8).numpy())
+    add_weights(digest, encoder)
     digest.update(repr([id for id, _, _ in place]).encode())
     for at in torch.linspace(0, len(place) - 1, min(SAMPLE, len(place))).long().tolist():
         _, name, row = place[at]
         digest.update(parts[name].inputs.batch(torch.tensor([row])).contiguous().numpy())
     return digest.hexdigest()[:32]
+
+
+def digest_of(encoder: nn.Module) -> str:
+    """A hash of an encoder and its weights."""
+    digest = hashlib.sha256(type(encoder).__name__.encode())
+    add_weights(digest, encoder)
+    return digest.hexdigest()
+
+
+def add_weights(digest: hashlib._Hash, encoder: nn.Module) -> None:
+    for name, tensor in encoder.state_dict().items():
+        digest.update(name.encode())
+        digest.update(tensor.detach().contiguous().flatten().view(torch.uint8).numpy())
 
 
 def write(path: Path, features: Tensor) -> None:

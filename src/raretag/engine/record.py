@@ -14,7 +14,6 @@ import torch
 
 import raretag
 from raretag.core.method import Method
-from raretag.core.statistics import LabelStatistics
 from raretag.engine.config import Config
 from raretag.labels.collection import DataSet
 
@@ -63,25 +62,6 @@ def record_of(
         "metrics": {  # numbers of single labels are in metrics.jsonl
             "epochs": [{key: value for key, value in row.items() if key != "by_label"} for row in history]
         },
-    }
-
-
-def card_of(
-    config: Config, data: DataSet, statistics: LabelStatistics, shape: tuple[int, ...], thresholds: list[float]
-) -> dict[str, Any]:
-    """What a user of the trained model must know."""
-    describe = getattr(data.train.inputs, "describe", None)
-    return {
-        "format": "raretag model card 1",
-        "labels": list(data.train.labels.names),
-        "training_positives": statistics.positives.tolist(),
-        "training_items": statistics.items,
-        "group_edges": list(config.group_edges),
-        "thresholds": thresholds,  # the best for F1 on validation, one for each label
-        "inputs": {} if describe is None else describe(),  # how a raw item becomes a tensor
-        "input_shape": list(shape),
-        "weights": "model.safetensors",
-        "config": config.model_dump(mode="json"),
     }
 
 

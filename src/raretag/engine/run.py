@@ -16,20 +16,22 @@ from raretag.core.context import Context
 from raretag.core.errors import UserError
 from raretag.engine import evidence, state
 from raretag.engine.best import Best
-from raretag.engine.build import Prepared, build_fabric, input_shape, prepare
+from raretag.engine.build import Prepared, build_fabric, prepare
+from raretag.engine.card import card_of, decisions_of, write_card
 from raretag.engine.config import Config
 from raretag.engine.evaluate import logits_of
 from raretag.engine.fit import Step, fit, stage_of
 from raretag.engine.folder import refuse_existing
 from raretag.engine.log import Log
-from raretag.engine.record import card_of, record_of, write_json, write_text
+from raretag.engine.record import record_of, write_json, write_text
 from raretag.labels.collection import DataSet, Items
 from raretag.metrics import hidden
 from raretag.metrics.average_precision import average_precision
+from raretag.metrics.calibration import calibration_error
 from raretag.metrics.evaluation import evaluate
 from raretag.metrics.grouped import grouped_means, number_or_none
 from raretag.metrics.partial_truth import partial_truth
-from raretag.metrics.thresholds import best_f1_thresholds
+from raretag.metrics.tuning import Tuned, tune
 
 MOST_LABELS = 1000  # whose inner numbers are written down each epoch
 Watch = Callable[[Step, dict[str, Any] | None], None]  # each step, and the epoch's row when it ends
@@ -76,9 +78,9 @@ def run(
     logits = {name: _logits(prepared, getattr(prepared.data, name)) for name in ("validation", "test")}
     record = record_of(prepared.config, prepared.data, prepared.training.method, prepared.groups, history)
     record["metrics"]["final"] = measure(prepared, prepared.data.test, logits["test"])
-    tuned = best_f1_thresholds(logits["validation"].double().sigmoid(), prepared.data.validation.labels.targets())
-    record["metrics"]["final"]["F1_tuned"] = measure(prepared, prepared.data.test, logits["test"], tuned)["F1"]
-    record["thresholds"] = tuned.tolist()
+    tuned = tune(logits["validation"], prepared.data.validation.labels.targets(), prepared.groups, seed=config.seed)
+    record["metrics"]["final"] |= measure_tuned(prepared, logits["test"], tuned)
+    record |= decisions_of(tuned)
     if prepared.data.truth is not None:
         record["metrics"]["final"]["hidden_recall"] = hidden_recall(prepared)
     rows = evidence.rows_to_search(prepared.data.train.labels)
@@ -184,6 +186,17 @@ def measure(prepared: Prepared, items: Items, logits: Tensor, thresholds: float 
     )
 
 
+def measure_tuned(prepared: Prepared, logits: Tensor, tuned: Tuned) -> dict[str, Any]:
+    """What thresholds and calibration do to the numbers of the test set."""
+    test, after = prepared.data.test, tuned.calibrated(logits)
+    targets = test.labels.targets()
+    errors = {"before": logits, "after": after}
+    return {
+        "F1_tuned": measure(prepared, test, after, tuned.thresholds)["F1"],
+        "ECE": {when: number_or_none(calibration_error(values.sigmoid(), targets)) for when, values in errors.items()},
+    }
+
+
 def hidden_recall(prepared: Prepared) -> float | None:
     """The share of the hidden training positives that the model finds at 0.5 (what COMIC's Table 2 calls recall)."""
     items, truth = prepared.data.train, prepared.data.truth
@@ -207,9 +220,17 @@ def finish_folder(folder: Path, prepared: Prepared, record: dict[str, Any], logi
     weights = {name: tensor.contiguous() for name, tensor in prepared.training.best.state_dict().items()}
     save_file(weights, folder / "model.safetensors")
     save_file(logits, folder / "logits.safetensors")
-    shape = input_shape(prepared.data)
-    card = card_of(prepared.config, prepared.data, prepared.statistics, shape, record["thresholds"])
-    write_json(folder / "card.json", card)
+    decisions = {name: record[name] for name in ("thresholds", "calibration", "tuned")}
+    card = card_of(
+        prepared.config,
+        prepared.data.train.labels.names,
+        prepared.statistics,
+        prepared.groups,
+        prepared.raw,
+        decisions,
+        folder / "model.safetensors",
+    )
+    write_card(folder, card)
     write_json(folder / "record.json", record)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from raretag.metrics import (
     average_precision,
     bootstrap,
+    calibration,
     decisions,
     evaluation,
     grouped,
@@ -13,11 +14,13 @@ from raretag.metrics import (
     propensity,
     ranking,
     scored,
+    tuning,
 )
 
 __all__ = [
     "average_precision",
     "bootstrap",
+    "calibration",
     "decisions",
     "evaluation",
     "grouped",
@@ -26,4 +29,5 @@ __all__ = [
     "propensity",
     "ranking",
     "scored",
+    "tuning",
 ]

@@ -27,7 +27,7 @@ class Parquet:
             raise UserError(f"the data file '{path}' has columns but no rows")
 
     def head(self) -> Head:
-        usable = [field.name for field in self.schema if _target(field.type) is not None]
+        usable = [field.name for field in self.schema if target(field.type) is not None]
         first = next(self.batches(usable), None)
         columns = {} if first is None else {name: first.column(name).slice(0, HEAD) for name in usable}
         return Head(columns, {name: self._refusal(name) for name in self.columns if name not in columns})
@@ -37,7 +37,7 @@ class Parquet:
         return f"{self.path.name}: {name!r} is of type {kind}; expected texts, numbers, or lists of one of them"
 
     def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        targets = [_target(self.schema.field(name).type) for name in columns]
+        targets = [target(self.schema.field(name).type) for name in columns]
         if None in targets:
             raise UserError(self._refusal(columns[targets.index(None)]))
         try:
@@ -53,10 +53,10 @@ class Parquet:
         return f"{self.path.name}, row {row + 1}"
 
 
-def _target(kind: pa.DataType) -> pa.DataType | None:
+def target(kind: pa.DataType) -> pa.DataType | None:
     """The one of our types that holds a column, if one does."""
     if pa.types.is_dictionary(kind):
-        return _target(kind.value_type)
+        return target(kind.value_type)
     if pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_null(kind):
         return pa.string()
     if pa.types.is_boolean(kind) or pa.types.is_integer(kind):
@@ -64,6 +64,6 @@ def _target(kind: pa.DataType) -> pa.DataType | None:
     if pa.types.is_floating(kind) or pa.types.is_decimal(kind):
         return pa.float64()
     if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
-        inner = _target(kind.value_type)
+        inner = target(kind.value_type)
         return None if inner is None or pa.types.is_list(inner) else pa.list_(inner)
     return None

@@ -1,0 +1,175 @@
+"""Calibration and thresholds from validation items, cross-fitted: choices are judged on items they were not fitted to.
+
+Items are dealt into folds. Without each fold in turn, probabilities are calibrated (`calibration`) and every label is
+cut (`cuts`); the fold then tells two things that no fold can tell of itself: how near labels should stay to their group
+(`spread`, by log loss), and how much a label listens to the model instead of its few positives (`k`, by the goal).
+A label's threshold is the mean of its cuts over the folds, which moves less than any one of them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from raretag.core import chance
+from raretag.core.errors import UserError
+from raretag.core.targets import Targets
+from raretag.metrics.calibration import Counted, log_loss, platt
+from raretag.metrics.cuts import Goal, Ranked, best_cuts
+from raretag.metrics.order import blocks
+from raretag.metrics.scored import positives
+
+FOLDS = 5
+SPREADS = (0.05, 0.2, 0.5)
+LISTEN = (1.0, 3.0, 10.0, 30.0, 100.0, math.inf)  # k: so many positives weigh as much as the model
+TOLERANCE = 0.5  # standard errors
+UNTOLD = 0.5  # the threshold where nothing is known at all
+_PURPOSE = 0x7E1D
+
+
+@dataclass(frozen=True, slots=True)
+class Tuned:
+    """p_c = sigmoid(scale_c z_c + shift_c); the label is chosen where p_c > threshold_c."""
+
+    scale: Tensor  # [C] float64, above 0
+    shift: Tensor  # [C] float64
+    thresholds: Tensor  # [C] float64, of calibrated probabilities
+    notes: dict[str, Any]  # how they were found
+
+    def calibrated(self, logits: Tensor) -> Tensor:
+        """Logits whose sigmoid is the calibrated probability."""
+        return logits.double() * self.scale + self.shift
+
+
+def tune(
+    logits: Tensor,
+    targets: Targets,
+    groups: Mapping[str, Tensor],
+    *,
+    goal: Goal = "f1",
+    wanted: float | None = None,
+    calibrate: bool = True,
+    seed: int = 0,
+) -> Tuned:
+    """Thresholds and calibration from validation logits [N, C]; unknown entries have no part in it.
+
+    goal        f1: the best F1 of each label; precision or recall: at least `wanted` of it, with as much of the other
+    calibrate   False leaves probabilities as they are; thresholds are found in the same way
+    """
+    if goal not in ("f1", "precision", "recall") or (goal == "f1") != (wanted is None):
+        raise UserError(f"goal={goal!r} with wanted={wanted}; expected 'f1', or 'precision' or 'recall' and a share")
+    if logits.isnan().any():
+        raise UserError("a logit is NaN: the model is broken, and no threshold can mend it")
+    logits, targets = logits.detach().cpu().double().clamp(-1e4, 1e4), targets.to("cpu")
+    folds = min(FOLDS, len(logits))
+    fold = chance.permutation(len(logits), _PURPOSE, seed) % max(1, folds)
+    counted = Counted.of(logits, targets, fold, folds) if folds > 1 else None
+    if counted is None or not targets.observed.any():
+        same = torch.ones(logits.shape[1], dtype=torch.float64)
+        return Tuned(same, same * 0, same * UNTOLD, {"goal": goal, "wanted": wanted, "validation_items": len(logits)})
+    spread, pairs, pair = _calibrations(counted, groups, folds, calibrate)
+    k, cuts = _cuts(logits, targets, fold, pairs, goal, wanted)
+    scale, shift = pair[:, 0].exp(), pair[:, 1]
+    thresholds = _filled(torch.sigmoid(cuts * scale + shift), groups)
+    notes = {
+        "goal": goal,
+        "wanted": wanted,
+        "validation_items": len(logits),
+        "folds": folds,
+        "spread": spread,
+        "k": None if math.isinf(k) else k,  # None: labels listen to the model alone
+        "out_of_reach": int(torch.isposinf(cuts).sum()),
+    }
+    return Tuned(scale, shift, thresholds, notes)
+
+
+def _calibrations(
+    counted: Counted, groups: Mapping[str, Tensor], folds: int, calibrate: bool
+) -> tuple[float | None, list[Tensor], Tensor]:
+    """The spread, the pairs without each fold, and the pair of all items; none of it if that is worse than nothing."""
+    same = torch.zeros(counted.logit.shape[1], 2, dtype=torch.float64)
+    if not calibrate:
+        return None, [same] * folds, same
+    best: tuple[float, float | None, list[Tensor]]
+    best = (sum(log_loss(counted, same, fold) for fold in range(folds)), None, [same] * folds)
+    for spread in SPREADS:
+        pairs = [platt(counted, groups, spread, fold) for fold in range(folds)]
+        loss = sum(log_loss(counted, pair, fold) for fold, pair in enumerate(pairs))
+        if loss < best[0]:
+            best = (loss, spread, pairs)
+    _, chosen, pairs = best
+    return chosen, pairs, same if chosen is None else platt(counted, groups, chosen)
+
+
+def _cuts(
+    logits: Tensor, targets: Targets, fold: Tensor, pairs: list[Tensor], goal: Goal, wanted: float | None
+) -> tuple[float, Tensor]:
+    """k, and the mean cut of each label [C] on the scale of logits."""
+    labels = logits.shape[1]
+    cuts = torch.full((len(LISTEN), len(pairs), labels), math.nan, dtype=torch.float64)
+    counts = torch.zeros(len(LISTEN), 3, labels, dtype=torch.float64)  # right, chosen and positive, of held-out entries
+    positive = positives(targets)
+    for block in blocks(labels, len(logits)):
+        for held, pair in enumerate(pairs):
+            mine, out = fold != held, fold == held
+            ranked = Ranked.of(logits[mine, block], targets.observed[mine, block], positive[mine, block])
+            p = torch.sigmoid(ranked.score * pair[block, :1].exp() + pair[block, 1:])  # [C, N]; 0 where not observed
+            known = ranked.positive.sum(1, keepdim=True)
+            held_out, seen, right = logits[out, block], targets.observed[out, block], positive[out, block]
+            for number, k in enumerate(LISTEN):
+                w = 1.0 if math.isinf(k) else k / (known + k)
+                cut = best_cuts(ranked, torch.where(ranked.positive, 1 - w + w * p, w * p), goal, wanted)
+                cuts[number, held, block] = cut
+                chosen = (held_out > cut) & seen
+                counts[number, 0, block] += (chosen & right).sum(0)
+                counts[number, 1, block] += chosen.sum(0)
+        counts[:, 2, block] = positive[:, block].sum(0).double()
+    best = chosen_k(counts, goal, wanted)
+    return LISTEN[best], _mean(cuts[best])
+
+
+def chosen_k(counts: Tensor, goal: Goal, wanted: float | None) -> int:
+    """The largest k whose held-out decisions are as good as the best, up to what chance explains.
+
+    counts  [K, 3, C]. Large k is the safer choice where the data cannot tell: it moves least with the few positives.
+    """
+    worth = torch.stack([_worth(one, goal, wanted) for one in counts])  # [K, C]
+    worth = worth[:, (counts[0, 2] > 0)]
+    if not worth.shape[1]:
+        return len(counts) - 1
+    best = int(worth.mean(1).argmax())
+    behind = worth[best] - worth  # [K, C]
+    error = behind.std(1, correction=0) / math.sqrt(worth.shape[1])
+    return int((behind.mean(1) <= error * TOLERANCE).nonzero().max())
+
+
+def _worth(counts: Tensor, goal: Goal, wanted: float | None) -> Tensor:
+    """How well held-out items were decided, for each label [C]."""
+    right, chosen, positive = counts
+    if goal == "f1":
+        f1: Tensor = 2 * right / (chosen + positive).clamp(min=1)
+        return f1
+    share: Tensor = right / (chosen if goal == "precision" else positive).clamp(min=1)
+    return -(share - (wanted or 0.0)).abs()
+
+
+def _mean(cuts: Tensor) -> Tensor:
+    """Over folds [F, C]; `never` where most folds say so."""
+    never = torch.isposinf(cuts).sum(0) * 2 > (~cuts.isnan()).sum(0)
+    mean = torch.where(torch.isposinf(cuts), torch.nan, cuts).nanmean(0)
+    return torch.where(never, torch.inf, mean)
+
+
+def _filled(thresholds: Tensor, groups: Mapping[str, Tensor]) -> Tensor:
+    """Labels of which nothing is known take the mean of their group, else of all."""
+    found = thresholds.clone()
+    for members in (*groups.values(), torch.arange(len(thresholds))):
+        some = thresholds[members]
+        missing = found[members].isnan()
+        found[members[missing]] = some.nanmean()
+    return found.nan_to_num(UNTOLD)

@@ -1,0 +1,1 @@
+"""A trained model at work: loaded from its folder, asked for predictions, tuned, exported."""
