@@ -9,8 +9,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from raretag.core.context import Context
-from raretag.core.objective import NOWHERE, Objective
+from raretag.core.context import NOWHERE, Context
+from raretag.core.objective import Objective
 from raretag.core.targets import Targets
 
 
@@ -56,7 +56,7 @@ class Method(nn.Module):
 
     def loss(self, logits: Tensor, targets: Targets, context: Context = NOWHERE) -> Tensor:
         value: Tensor = self.objective(logits, targets, context)
-        if self.training:
+        if self.training and context.learning:
             with torch.no_grad():
                 self.observe(logits.detach(), targets, context)
         return value
