@@ -29,7 +29,7 @@ class Survey:
         self.gathered: dict[int, Tensor] = {}
         self.slopes: list[Tensor | None] = []
         self.learning = False  # the last pass, in which the method may observe
-        self.incomplete = False
+        self.incomplete = self.deferred = self.carries_gradient = False
         self._begin()
 
     def _begin(self) -> None:
@@ -41,7 +41,7 @@ class Survey:
         self._begin()
 
     def begin_pass(self) -> None:
-        self.gathered, self.incomplete = {}, False
+        self.gathered, self.incomplete, self.deferred = {}, False, False
 
     def end_pass(self) -> None:
         """What was gathered is known from now on. Totals that had to wait for others are asked for again."""
@@ -56,11 +56,14 @@ class Survey:
             self.shares[number] = share, merge
             return self.leaves.setdefault(number, self.known[number].detach().requires_grad_())
         self.incomplete = True
+        self.carries_gradient |= share.requires_grad
         waits = after and any(one < number for one in self.gathered)
         if not waits and number == len(self.known) + len([one for one in self.gathered if one < number]):
             before = self.gathered.get(number)
             share = share.detach()
             self.gathered[number] = share if before is None else merge(before, share)
+        else:
+            self.deferred = True
         return share
 
     def learn_slopes(self, loss: Tensor) -> None:

@@ -107,6 +107,22 @@ class Memory(nn.Module):
         return self
 
 
+def align(memory: Memory, prior: Tensor, epoch: int) -> None:
+    """Shift the logits of each label's pseudo-labels so that their mean is the prior, found by halving an interval."""
+
+    def shifted(t: Tensor, shift: Tensor) -> Tensor:
+        # Two bytes cannot tell numbers above 1 - 2^-12 from 1, which has no logit.
+        return torch.sigmoid(torch.logit(t.double().clamp(1e-7, 1.0 - 2.0**-12)) + shift)
+
+    prior = prior.to(memory.stored.device)
+    low, high = torch.full_like(prior, -32.0), torch.full_like(prior, 32.0)
+    for _ in range(30):
+        middle = (low + high) / 2.0
+        short = memory.mean(lambda t, shift=middle: shifted(t, shift)) < prior  # type: ignore[misc]
+        low, high = torch.where(short, middle, low), torch.where(short, high, middle)
+    memory.rewrite(lambda t: shifted(t, (low + high) / 2.0), epoch)
+
+
 def _plain(items: int, labels: int, dtype: torch.dtype) -> Tensor:
     return torch.zeros(items, labels, dtype=dtype)
 

@@ -59,27 +59,25 @@ class Pass:
     def survey(self, head: Head) -> Survey:
         """All that must be known of whole rows before the last pass."""
         survey = Survey()
-        with torch.no_grad():
-            while self._round(survey, head):
-                pass
-        for number, (_, block) in enumerate(self.blocks(survey)):
-            logits = head.logits(block.numbers).requires_grad_()
-            with torch.enable_grad():
-                loss = self.share(logits, block)
-            if number == 0 and not survey.leaves:
-                break  # no gradient flows through a total
-            survey.learn_slopes(loss)
+        while self._round(survey, head):
+            pass
+        if survey.carries_gradient:
+            for _, block in self.blocks(survey):
+                with torch.enable_grad():
+                    survey.learn_slopes(self.share(head.logits(block.numbers).requires_grad_(), block))
         return survey
 
     def _round(self, survey: Survey, head: Head) -> bool:
-        """Go through the blocks until nothing is missing; False if nothing was."""
+        """Gather totals; whether some had to wait for these. Ends at once if none is asked for."""
         survey.begin_pass()
         for _, block in self.blocks(survey):
-            self.share(head.logits(block.numbers), block)
+            # With a graph in the first block, to learn whether a gradient flows through a total.
+            with torch.set_grad_enabled(block.first):
+                self.share(head.logits(block.numbers).requires_grad_(block.first), block)
             if not survey.incomplete:
                 return False
         survey.end_pass()
-        return survey.incomplete
+        return survey.deferred
 
 
 class Head:
@@ -105,14 +103,15 @@ def only(method: Method, targets: ListedTargets, context: Context) -> Tensor | N
     observed = targets.observed_labels()
     if wanted is None or observed is None:
         return None
-    return torch.unique(torch.cat([wanted.to(observed.device), observed]))
+    both: Tensor = torch.unique(torch.cat([wanted.to(observed.device), observed]))
+    return both
 
 
 class StreamedLoss(torch.autograd.Function):
     """Gradients are made in `forward`, where the logits are; `backward` scales them and hands them out."""
 
     @staticmethod
-    def forward(ctx: Any, step: Pass, features: Tensor, *parameters: Tensor) -> Tensor:  # type: ignore[override]
+    def forward(ctx: Any, step: Pass, features: Tensor, *parameters: Tensor) -> Tensor:
         count = len(parameters) // 2
         head = Head(features, list(parameters[:count]), list(parameters[count:]))
         of_features = [torch.zeros_like(x) for x in head.features]
@@ -145,7 +144,7 @@ class StreamedLoss(torch.autograd.Function):
         return loss.to(torch.promote_types(features.dtype, torch.float32))
 
     @staticmethod
-    def backward(ctx: Any, scale: Tensor) -> tuple[Tensor | None, ...]:  # type: ignore[override]
+    def backward(ctx: Any, scale: Tensor) -> tuple[Tensor | None, ...]:
         if ctx.found is None:
             raise UserError("the gradients of a streamed loss were handed out already; compute the loss again")
         of_features, of_weights, of_biases = ctx.found

@@ -29,7 +29,7 @@ class RowAdagrad(torch.optim.Optimizer):
         super().__init__(parameters, {"lr": lr, "eps": eps})
 
     @torch.no_grad()
-    def step(self, closure: Callable[[], Any] | None = None) -> Any:  # type: ignore[override]
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:
         loss = None
         if closure is not None:
             with torch.enable_grad():
@@ -59,7 +59,7 @@ class RowAdagrad(torch.optim.Optimizer):
             state["sum"][place] = h
             rate = -lr / (h.sqrt() + eps)
             change = g * rate.view(-1, *[1] * (g.dim() - 1))
-            if numbers is None:
-                parameter[rows] += change
-            else:
+            if isinstance(place, Tensor):
                 parameter.index_add_(0, place, change)
+            else:
+                parameter[place] += change

@@ -98,7 +98,8 @@ class ListedTargets:
         """The labels [n] that some item has observed, increasing; None: nearly all."""
         if self.absent == "negative":
             return None
-        return torch.unique(torch.cat([self.positives.label, self.others.label]))
+        labels: Tensor = torch.unique(torch.cat([self.positives.label, self.others.label]))
+        return labels
 
 
 def listed_targets(store: LabelStore, rows: Selection) -> ListedTargets:
