@@ -4,7 +4,7 @@
 
 256 features, 256 items with five positive labels each, the rest unknown. Times are CPU seconds of this process; each
 step stands between two runs of the three products (logits, gradient of the features, gradient of the weights), made in
-the same blocks, which is quicker than at once, and the median ratio to them is taken. Memory is the growth of the resident
+the same blocks (quicker than at once), and the median ratio to them is taken. Memory is the growth of the resident
 set over what it is with weights in place, less the gradients. Result: benchmarks/results/large_labels.json.
 """
 
@@ -120,7 +120,9 @@ class Bench:
         self.head.zero_grad(set_to_none=True)
         above = growth(action)
         if (found := self.head.weights[0].grad) is not None:
-            above -= sum(p.grad.numel() * 4 for p in self.head.parameters() if p.grad is not None and not found.is_sparse)
+            above -= sum(
+                p.grad.numel() * 4 for p in self.head.parameters() if p.grad is not None and not found.is_sparse
+            )
         self.add(f"{what}: memory", above / GIB, "GiB", goal)
         self.head.zero_grad(set_to_none=True)
 
@@ -176,7 +178,12 @@ def main() -> None:
         bench.memory(name, action, 1.0)
         bench.time(name, action, None)
 
-    about = {"machine": platform.machine(), "cores": os.cpu_count(), "threads": chosen.threads, "torch": torch.__version__}
+    about = {
+        "machine": platform.machine(),
+        "cores": os.cpu_count(),
+        "threads": chosen.threads,
+        "torch": torch.__version__,
+    }
     size = {"labels": chosen.labels, "features": FEATURES, "batch": BATCH, "positives": POSITIVES, "items": ITEMS}
     RESULT.write_text(json.dumps({**about, **size, "results": bench.results}, indent=1) + "\n")
 
