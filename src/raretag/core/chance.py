@@ -67,6 +67,8 @@ def permutations(size: int, start: int, stop: int, *parts: int) -> NDArray[np.in
 
     The table is made in blocks of rows, so that many short orders cost little more than a few long ones.
     """
+    if size == 1:
+        return np.zeros((stop - start, 1), np.int64)  # without the table: many rare labels have one item
     block_rows = max(1, 4096 // max(size, 1))
     first = start // block_rows
     blocks = []

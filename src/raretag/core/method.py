@@ -9,9 +9,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from raretag.core.context import Context
+from raretag.core.context import NOWHERE, Context
 from raretag.core.numerics import in_full_precision
-from raretag.core.objective import NOWHERE, Objective
+from raretag.core.objective import Objective
 from raretag.core.targets import Targets
 
 
@@ -57,7 +57,7 @@ class Method(nn.Module):
 
     def loss(self, logits: Tensor, targets: Targets, context: Context = NOWHERE) -> Tensor:
         value: Tensor = self.objective(logits, targets, context)
-        if self.training:
+        if self.training and context.learning:
             with torch.no_grad():
                 self.observe(logits.detach(), targets, context)
         return value

@@ -12,19 +12,18 @@ A slot that is None does nothing: s+ = s- = z, k = w = 1.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import torch
 from torch import Tensor, nn
 
 from raretag.core import processes
 from raretag.core.catalogue import SLOTS
-from raretag.core.context import Context
+from raretag.core.context import NOWHERE, Context
 from raretag.core.errors import UserError
 from raretag.core.numerics import in_full_precision
 from raretag.core.parts import Complete, Keep, Part, Ratio, Reduce, Score, Shape, Weigh
 from raretag.core.targets import Targets
-
-NOWHERE = Context()
 
 
 class Objective(nn.Module):
@@ -61,7 +60,12 @@ class Objective(nn.Module):
         """
         ratio = self.ratio(logits, targets, context)
         loss = ratio.numerator * processes.count()
-        return loss if ratio.denominator is None else loss / processes.total(ratio.denominator).clamp(min=1.0)
+        if ratio.denominator is None:
+            return loss
+        denominator = ratio.denominator
+        if context.block is not None:
+            denominator = self.reduce.over_labels(denominator, logits.shape[1], context)
+        return loss / processes.total(denominator).clamp(min=1.0)
 
     def ratio(self, logits: Tensor, targets: Targets, context: Context = NOWHERE) -> Ratio:
         """This process's share of the numerator and denominator."""
@@ -82,6 +86,7 @@ class Objective(nn.Module):
             )
         z = in_full_precision(logits)
         t = self.complete(z, Targets(targets.value.to(z.dtype), targets.observed), context)
+        t = replace(t, context=context)
         positive_s, negative_s = (z, z) if self.shape is None else self.shape(z, t, context)
         kept = t.counted if self.keep is None else t.counted & self.keep(z, t, context).bool()
 

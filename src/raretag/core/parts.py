@@ -18,6 +18,7 @@ from raretag.core.targets import Completed, Targets
 
 class Part(nn.Module, ABC):
     whole_batch: bool = False  # looks at all rows of a step at once, so a step cannot be made of parts of its batch
+    looks_everywhere: bool = False  # uses the logits of labels that do not count, too
 
     def observe(self, logits: Tensor, targets: Targets, context: Context) -> None:
         """Learn from a batch that has just been trained on; `logits` carry no gradient."""
@@ -39,6 +40,10 @@ class Complete(Part):
 
     @abstractmethod
     def forward(self, logits: Tensor, targets: Targets, context: Context) -> Completed: ...
+
+    def multiplied(self, labels: int, context: Context) -> Tensor | None:
+        """The only labels [n] of which a step wants logits where they are unknown, increasing; None: all of them."""
+        return None
 
 
 class Shape(Part):
@@ -85,6 +90,10 @@ class Ratio:
 
 class Reduce(Part):
     """From terms [B, C] to a sum and what it is divided by."""
+
+    def over_labels(self, denominator: Tensor, columns: int, context: Context) -> Tensor:
+        """The denominator of all labels, from that of a block of them; unless it is known better, a sum."""
+        return context.total(denominator, after=True)  # which terms are kept may hang on a total
 
     @abstractmethod
     def forward(self, terms: Tensor, kept: Tensor) -> Ratio: ...

@@ -45,11 +45,10 @@ from torch import Tensor
 from raretag.core import processes
 from raretag.core.base import Base, build_base
 from raretag.core.catalogue import build_method
-from raretag.core.context import Context
+from raretag.core.context import NOWHERE, Context
 from raretag.core.errors import UserError
 from raretag.core.method import Method
-from raretag.core.numerics import in_full_precision
-from raretag.core.objective import NOWHERE
+from raretag.core.numerics import in_full_precision, log_softmax
 from raretag.core.statistics import LabelStatistics
 from raretag.core.targets import Targets
 from raretag.objective.reductions import Per
@@ -129,7 +128,7 @@ class Comic(Method):
             value = value + lambda_c * self.corrector.objective(z, targets, context)
         if self.balance:
             value = value + lambda_h * self.distillation(z, teachers, losses, targets, context)
-        if self.training:
+        if self.training and context.learning:
             with torch.no_grad():
                 self.observe(z.detach(), targets, context)
                 if teachers:
@@ -144,15 +143,16 @@ class Comic(Method):
     ) -> Tensor:
         """(11). `losses` of the teachers come first."""
         if not teachers:
-            return self.objective(self._as_logits(torch.log_softmax(z, 1)), targets, context)  # type: ignore[no-any-return]
-        prices = processes.total(torch.stack(losses[: len(teachers)])) / processes.count()
+            return self.objective(self._as_logits(log_softmax(z, context)), targets, context)  # type: ignore[no-any-return]
+        shares = torch.stack(losses[: len(teachers)]).detach()
+        prices = processes.total(context.total(shares, after=True)) / processes.count()
         smallest = torch.finfo(prices.dtype).tiny
         kappas = torch.softmax(self.power * torch.log(prices.clamp(min=smallest)), 0)  # = L^alpha / sum of L^alpha
-        if self.training:
+        if self.training and context.learning:
             self.kappas.copy_(kappas)
         value = z.new_zeros(())
         for kappa, teacher in zip(kappas, teachers, strict=True):
-            both = torch.log_softmax(teacher.detach(), 1) + torch.log_softmax(z, 1)
+            both = log_softmax(teacher.detach(), context) + log_softmax(z, context)
             value = value + kappa * self.objective(self._as_logits(both), targets, context)
         return value
 

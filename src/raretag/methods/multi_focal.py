@@ -130,8 +130,10 @@ class MultiFocalScore(Score):
 
     def observe(self, logits: Tensor, targets: Targets, context: Context) -> None:
         if self.dynamic:
-            self.added += self.noted  # only now: a loss may be asked for twice, a step is made once
-            self.noted = torch.zeros_like(self.noted)
+            context.add(
+                self.added, context.of(self.noted)
+            )  # only now: a loss may be asked for twice, a step is made once
+            context.set(self.noted, 0.0)
 
     def end_epoch(self, context: Context) -> None:
         self.last = self.added.clone()
@@ -145,11 +147,17 @@ class MultiFocalScore(Score):
 
     def _factor(self, s: Tensor, completed: Completed) -> Tensor:
         """g_ht [C]."""
-        counts = self.positives
+        context = completed.context
+        counts = context.of(self.positives)
         if self.dynamic:
             new = torch.where(completed.counted & ~completed.observed, completed.value, 0.0)
-            self.noted = processes.total(new.sum(0).double())
-            counts = counts + self.added + self.noted
+            noted = processes.total(new.sum(0).double())
+            context.set(self.noted, noted)
+            counts = counts + context.of(self.added) + noted
         counts = counts.clamp(min=1.0)
-        g_ht: Tensor = (1.0 - torch.log(counts / counts.max())) ** self.root if len(counts) else counts
+        if not len(counts):
+            return counts.to(s.dtype)
+        # What no batch changes is known without a look at the other blocks.
+        most = context.total(counts.max(), torch.maximum) if self.dynamic else self.positives.max().clamp(min=1.0)
+        g_ht: Tensor = (1.0 - torch.log(counts / most)) ** self.root
         return g_ht.to(s.dtype)

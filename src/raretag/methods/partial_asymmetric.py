@@ -107,6 +107,7 @@ class Selected(Keep):
 
     frequent: Tensor
     whole_batch = True
+    looks_everywhere = True
 
     def __init__(self, prior: list[float], threshold: float, likely: int) -> None:
         super().__init__()
@@ -116,19 +117,26 @@ class Selected(Keep):
     def forward(self, logits: Tensor, completed: Completed, context: Context) -> Tensor:
         unknown = logits.detach()[~completed.observed]
         k = self.likely * int(processes.total(torch.tensor(len(logits), device=logits.device)))
-        few = processes.rows(unknown.topk(min(k, len(unknown))).values)  # all that can be among the k of all processes
-        last = few.topk(min(k, len(few))).values[-1] if k and len(few) else torch.inf
-        return completed.observed | ~(self.frequent | (logits.detach() >= last))
+        few = processes.rows(highest(unknown, k))  # all that can be among the k of all processes
+        few = context.total(few, lambda some, more: highest(torch.cat([some, more]), k))
+        last = highest(few, k)[-1] if k and len(few) else torch.inf
+        return completed.observed | ~(context.of(self.frequent) | (logits.detach() >= last))
+
+
+def highest(values: Tensor, k: int) -> Tensor:
+    """The k largest of a vector, or all of it, from the largest down."""
+    return values.topk(min(k, len(values))).values
 
 
 class FewObservedWeighMore(Weigh):
     def forward(self, logits: Tensor, completed: Completed, context: Context) -> Tensor:
-        return 1.0 + 1.0 / (1.0 + completed.observed.sum(1, keepdim=True).to(logits.dtype))
+        return 1.0 + 1.0 / (1.0 + context.total(completed.observed.sum(1, keepdim=True)).to(logits.dtype))
 
 
 class PartialAsymmetricScore(Score):
     """ASL in which negatives that nobody observed have a power of their own. Notes P_c for a second run."""
 
+    looks_everywhere = True
     total: Tensor
     number: Tensor
     prior: Tensor
@@ -141,8 +149,9 @@ class PartialAsymmetricScore(Score):
         self.register_buffer("prior", torch.zeros(labels, dtype=torch.float64))  # mean of p in the last epoch
 
     def observe(self, logits: Tensor, targets: Targets, context: Context) -> None:
-        self.total += processes.total(torch.sigmoid(logits).sum(0).double())
-        self.number += processes.total(self.number.new_tensor(float(len(logits))))
+        context.add(self.total, processes.total(torch.sigmoid(logits).sum(0).double()))
+        if context.first:
+            self.number += processes.total(self.number.new_tensor(float(len(logits))))
 
     def end_epoch(self, context: Context) -> None:
         self.prior.copy_(self.total / self.number.clamp(min=1.0))

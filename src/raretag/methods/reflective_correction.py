@@ -43,7 +43,7 @@ from torch import Tensor
 
 from raretag.core import processes
 from raretag.core.base import Base, build_base
-from raretag.core.context import Context
+from raretag.core.context import NOWHERE, Context
 from raretag.core.errors import UserError
 from raretag.core.method import Method
 from raretag.core.parts import Complete, Weigh
@@ -139,30 +139,31 @@ class Corrector(Complete):
         if not has_begun(context, self.warm_up):
             return torch.zeros_like(targets.observed)
         p = torch.sigmoid(logits)
-        missing = ~targets.observed & (p > self.mean(p).clamp(min=self.tau).to(p.dtype))
+        missing = ~targets.observed & (p > self.mean(p, context).clamp(min=self.tau).to(p.dtype))
         if self.cap is None:
             return missing
         # All of a batch or none of it: this needs no order among the rows of different processes.
-        allowed = self.corrected + processes.total(missing.sum(0)) <= self.cap * self.positives
+        corrected = context.of(self.corrected) + processes.total(missing.sum(0))
+        allowed = corrected <= self.cap * context.of(self.positives)
         return missing & allowed
 
-    def mean(self, p: Tensor) -> Tensor:
+    def mean(self, p: Tensor, context: Context = NOWHERE) -> Tensor:
         """P_c [C]; 0 before the first prediction."""
         if self.mean_of == "batch":
             return processes.total(p.sum(0)) / processes.total(p.new_tensor(float(len(p)))).clamp(min=1.0)
-        return self.total / self.number.clamp(min=1.0)
+        return context.of(self.total) / context.of(self.number).clamp(min=1.0)
 
     def observe(self, logits: Tensor, targets: Targets, context: Context) -> None:
         corrections = self.corrections(logits, targets, context)
         corrected = processes.total(corrections.sum(0))
         if self.truth is not None:
-            there = self.truth(context.items.cpu()).to(logits.device).positive > 0.5
-            self.right += processes.total((corrections & there).sum(0))
-        self.corrected += corrected
+            there = context.of(self.truth(context.items.cpu()).to(logits.device).positive > 0.5)
+            context.add(self.right, processes.total((corrections & there).sum(0)))
+        context.add(self.corrected, corrected)
         self.ever += corrected.sum()
         counted = targets.positive > 0.5 if self.mean_of == "positives" else torch.ones_like(targets.observed)
-        self.total += processes.total((torch.sigmoid(logits) * counted).sum(0).double())
-        self.number += processes.total(counted.sum(0).double())
+        context.add(self.total, processes.total((torch.sigmoid(logits) * counted).sum(0).double()))
+        context.add(self.number, processes.total(counted.sum(0).double()))
 
     def end_epoch(self, context: Context) -> None:
         self.finished.copy_(self.corrected.sum())
@@ -190,6 +191,6 @@ class PerPositive(Weigh):
 
     def forward(self, logits: Tensor, completed: Completed, context: Context) -> Tensor:
         rows = processes.total(logits.new_tensor(float(len(logits))))
-        positives = processes.total(torch.where(completed.counted, completed.value, 0.0).sum())
+        positives = processes.total(context.total(torch.where(completed.counted, completed.value, 0.0).sum()))
         scale = rows / positives.clamp(min=1.0)
         return scale if self.below is None else scale * self.below(logits, completed, context)

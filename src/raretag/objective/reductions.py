@@ -9,6 +9,7 @@ from typing import Literal
 
 from torch import Tensor
 
+from raretag.core.context import Context
 from raretag.core.parts import Ratio, Reduce
 
 Per = Literal["entries", "rows", "sum", "kept"]
@@ -20,12 +21,18 @@ class MeanOverEntries(Reduce):
     def forward(self, terms: Tensor, kept: Tensor) -> Ratio:
         return Ratio(terms.sum(), terms.new_tensor(float(terms.numel())))
 
+    def over_labels(self, denominator: Tensor, columns: int, context: Context) -> Tensor:
+        return denominator * (context.block.labels / columns if context.block else 1.0)
+
 
 class MeanOverRows(Reduce):
     """sum over labels, mean over rows: sum / B."""
 
     def forward(self, terms: Tensor, kept: Tensor) -> Ratio:
         return Ratio(terms.sum(), terms.new_tensor(float(len(terms))))
+
+    def over_labels(self, denominator: Tensor, columns: int, context: Context) -> Tensor:
+        return denominator
 
 
 class Sum(Reduce):

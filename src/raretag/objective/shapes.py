@@ -43,5 +43,5 @@ class NegativeTolerance(Shape):
         self.register_buffer("nu", nu / scale if shift_over_scale else nu)
 
     def forward(self, logits: Tensor, completed: Completed, context: Context) -> tuple[Tensor, Tensor]:
-        shifted = logits - self.nu.to(logits.dtype)
+        shifted = logits - context.of(self.nu).to(logits.dtype)
         return shifted, self.scale * shifted

@@ -43,7 +43,7 @@ class LabelWeights(Weigh):
         self.register_buffer("weight", weight)  # [C]
 
     def forward(self, logits: Tensor, completed: Completed, context: Context) -> Tensor:
-        return self.weight.to(logits.dtype)
+        return context.of(self.weight).to(logits.dtype)
 
 
 class SideWeights(Weigh):
@@ -76,8 +76,8 @@ class Rebalancing(Weigh):
         self.register_buffer("rarity", 1.0 / counts(statistics))  # 1 / n_i [C]
 
     def forward(self, logits: Tensor, completed: Completed, context: Context) -> Tensor:
-        rarity = self.rarity.to(logits.dtype)
-        instance = (completed.value > 0.5).to(logits.dtype) @ rarity  # C P^I [B]
+        rarity = context.of(self.rarity).to(logits.dtype)
+        instance = context.total((completed.value > 0.5).to(logits.dtype) @ rarity)  # C P^I [B]
         r = rarity / instance.clamp(min=torch.finfo(logits.dtype).tiny)[:, None]  # [B, C]
         return self.alpha + torch.sigmoid(self.beta * (r - self.mu))
 
