@@ -94,6 +94,9 @@ class RareMargin(Shape):
         log_p = torch.log_softmax(among, dim=1)
         return log_p, log_p
 
+    def slopes(self) -> tuple[float, float] | None:
+        return (self.scale, self.scale) if self.form == "sigmoid" else None
+
 
 class LogProbability(Score):
     """-log p of the label that is there; the others have their share in its softmax."""

@@ -23,6 +23,9 @@ class ObservedMargin(Shape):
     def forward(self, logits: Tensor, completed: Completed, context: Context) -> tuple[Tensor, Tensor]:
         return torch.where(completed.observed, logits - self.margin, logits), logits
 
+    def slopes(self) -> tuple[float, float]:
+        return 1.0, 1.0
+
 
 class NegativeTolerance(Shape):
     """Wu et al. 2020, eq. (7)-(9): s+ = z - nu and s- = lambda (z - nu), lambda = `scale`.
@@ -45,3 +48,6 @@ class NegativeTolerance(Shape):
     def forward(self, logits: Tensor, completed: Completed, context: Context) -> tuple[Tensor, Tensor]:
         shifted = logits - self.nu.to(logits.dtype)
         return shifted, self.scale * shifted
+
+    def slopes(self) -> tuple[float, float]:
+        return 1.0, self.scale
