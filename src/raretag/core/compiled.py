@@ -55,7 +55,7 @@ def sums(
         with warnings.catch_warnings():
             if first:
                 warnings.simplefilter("ignore")
-            mask = None if objective.keep is None else make_mask(kept, *batch, *place)
+            mask = None if objective.keep is None else make_mask(kept, *batch, *place).view(torch.uint8)
             totals, numbers, gradient = make_sums(kept, value_and_slope, *batch, *place, mask)
     except Exception as problem:
         _log.info("an objective is computed without compilation: %s", str(problem).partition("\n")[0])
@@ -91,10 +91,10 @@ def mask_of(
     epoch: int,
     epochs: int,
 ) -> Tensor:
-    """k [B, C] as bytes."""
+    """k [B, C]; as bool, because C lets stores of bytes change everything, so that nothing stays in a register."""
     context = Context(index, epoch, epochs)
     z, t = completed(objective, logits, value, observed, context)
-    return kept(objective, z, t, context).to(torch.uint8)
+    return kept(objective, z, t, context)
 
 
 def pass_over(
@@ -113,5 +113,6 @@ def pass_over(
     context = Context(index, epoch, epochs)
     z, t = completed(objective, logits, value, observed, context)
     counts = kept(objective, z, t, context) if mask is None else mask.to(z.dtype) > 0
-    terms, slope = value_and_slope(objective, z, t, counts, context)
-    return terms.sum(1), counts.to(z.dtype).sum(1), slope.to(logits.dtype)
+    value, slope = value_and_slope(objective, z, t, context)
+    terms, gradient = torch.where(counts, value, 0.0), torch.where(counts, slope, 0.0)
+    return terms.sum(1), counts.to(z.dtype).sum(1), gradient.to(logits.dtype)

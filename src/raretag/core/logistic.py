@@ -31,13 +31,14 @@ class Logistic:
 
     def __init__(self, s: Tensor) -> None:
         e = torch.exp(-s.abs())  # in (0, 1]: cannot overflow
-        larger = (1.0 + e).reciprocal()
-        smaller = e * larger
-        above = s >= 0
         self.s = s
-        self.p = torch.where(above, larger, smaller)
-        self.q = torch.where(above, smaller, larger)
         self.minus_log_larger = log_one_plus(e)
+        if under_compiler():
+            larger = (1.0 + e).reciprocal()
+            self.p = torch.where(s >= 0, larger, e * larger)
+            self.q = torch.where(s >= 0, e * larger, larger)
+        else:  # one operation at a time, a choice costs more than two exponentials
+            self.p, self.q = torch.sigmoid(s), torch.sigmoid(-s)
 
     @property
     def minus_log_p(self) -> Tensor:
@@ -67,20 +68,20 @@ def power(x: Tensor, gamma: float | Tensor, minus_log_x: Tensor | None = None) -
     return torch.ones_like(x) if result is None else result
 
 
-def _series() -> bool:
+def under_compiler() -> bool:
     return torch.compiler.is_compiling()
 
 
 def log_one_plus(e: Tensor) -> Tensor:
     """log(1 + e) for e in [0, 1]."""
-    if not _series() or e.dtype != torch.float32:
+    if not under_compiler() or e.dtype != torch.float32:
         return torch.log1p(e)
     return _twice_artanh(e / (2.0 + e), terms=8)  # u in [0, 1/3]
 
 
 def logarithm(x: Tensor) -> Tensor:
     """log x for normal x > 0."""
-    if not _series() or x.dtype != torch.float32:
+    if not under_compiler() or x.dtype != torch.float32:
         return torch.log(x)
     bits = x.view(torch.int32)
     exponent = (bits - _HALF_ROOT) >> 23

@@ -37,6 +37,7 @@ from raretag.core.errors import UserError
 from raretag.core.method import Method
 from raretag.core.objective import Objective
 from raretag.core.parts import Score, Shape, Weigh
+from raretag.core.settled import settled
 from raretag.core.statistics import LabelStatistics
 from raretag.core.targets import Completed
 from raretag.objective import weights
@@ -85,7 +86,7 @@ class RareMargin(Shape):
         self.register_buffer("margin", margin)  # [C]
 
     def forward(self, logits: Tensor, completed: Completed, context: Context) -> tuple[Tensor, Tensor]:
-        margin = self.margin.to(logits.dtype)
+        margin = settled(self.margin.to(logits.dtype))
         if self.form == "sigmoid":
             reduced = self.scale * (logits - margin)
             return reduced, reduced if self.margin_on == "all" else self.scale * logits
@@ -119,5 +120,5 @@ class Deferred(Weigh):
         self.register_buffer("weight", weight)  # [C]
 
     def forward(self, logits: Tensor, completed: Completed, context: Context) -> Tensor:
-        weight = self.weight.to(logits.dtype)
+        weight = settled(self.weight.to(logits.dtype))
         return weight if has_begun(context, self.share) else torch.ones_like(weight)

@@ -51,6 +51,7 @@ from raretag.core.logistic import Logistic, Price
 from raretag.core.method import Method
 from raretag.core.objective import Objective
 from raretag.core.parts import Score
+from raretag.core.settled import settled
 from raretag.core.statistics import LabelStatistics
 from raretag.core.targets import Completed, Targets
 from raretag.objective.completions import Unknown, completion
@@ -168,4 +169,4 @@ class MultiFocalScore(Score):
             counts = counts + self.added + self.noted
         counts = counts.clamp(min=1.0)
         g_ht: Tensor = (1.0 - torch.log(counts / counts.max())) ** self.root if len(counts) else counts
-        return g_ht.to(s.dtype)
+        return settled(g_ht.to(s.dtype))

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from raretag.core.errors import UserError
-from raretag.core.logistic import Logistic, Price, logarithm, power
+from raretag.core.logistic import Logistic, Price, logarithm, power, whole
 from raretag.core.numerics import minus_log_not_p, minus_log_p
 from raretag.core.parts import Score
 from raretag.core.targets import Completed
@@ -118,14 +118,19 @@ def focused_negative_price(
         focus = power(x.p, gamma, x.minus_log_p)
         value = focus * price
         return Price(value, focus * x.p if detach_focus else focus * x.p + gamma * x.q * value)
-    smallest = torch.finfo(x.p.dtype).tiny
-    above, rest = x.p - margin, x.q + margin  # p_m and 1 - p_m where p > margin
-    moves = x.p * x.q
-    shifted = above.clamp(min=smallest)
+    above, rest, moves = x.p - margin, x.q + margin, x.p * x.q  # p_m and 1 - p_m where p > margin; dp/ds
     price = -logarithm(rest.clamp(max=1.0))
+    if whole(gamma) and gamma >= 1:  # powers that are 0 at 0, so nothing has to be cut off below the margin
+        shifted = above.clamp(min=0.0)
+        before = power(shifted, gamma - 1)
+        focus = before * shifted
+        slope = focus / rest if detach_focus else focus / rest + gamma * before * price
+        return Price(focus * price, slope * moves)
+    smallest = torch.finfo(x.p.dtype).tiny
     price_slope = torch.where(rest <= 1.0, moves / rest, 0.0)
     if no_power(gamma):
         return Price(price, price_slope)
+    shifted = above.clamp(min=smallest)
     focus = power(shifted, gamma)
     value, slope = focus * price, focus * price_slope
     if detach_focus:
