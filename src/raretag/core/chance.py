@@ -15,6 +15,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from raretag.core.settled import settled
+
 _GOLDEN = -7046029254386353131  # 0x9E3779B97F4A7C15 as a signed number
 _FIRST = -4658895280553007687  # 0xBF58476D1CE4E5B9
 _SECOND = -7723592293110705685  # 0x94D049BB133111EB
@@ -37,7 +39,7 @@ def key(*parts: int | Tensor) -> Tensor:
     state = torch.zeros((), dtype=torch.int64)
     for part in parts:
         part = torch.as_tensor(part, dtype=torch.int64)
-        state = mix(state.to(part.device) + _GOLDEN + part)
+        state = mix(settled(state).to(part.device) + _GOLDEN + part)
     return state
 
 

@@ -3,6 +3,9 @@
 A part is an `nn.Module`: what it knows of the data set is a buffer, so it moves with `.to()` and is in `state_dict`. It
 never looks at a value that nobody observed, never reduces, never changes what it is given. A part that learns from
 training overrides `observe` (once a step, after the loss) and `end_epoch`.
+
+Some contracts have a second, analytic form (`slopes`, `prices`, `of_sums`). It says the same as the plain one and lets
+core/fused.py compute a loss and its gradient in one pass. A part without it is used as it is, and costs more.
 """
 
 from __future__ import annotations
@@ -10,9 +13,10 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
-from torch import Tensor, nn
+from torch import Size, Tensor, nn
 
 from raretag.core.context import Context
+from raretag.core.logistic import Logistic, Price
 from raretag.core.targets import Completed, Targets
 
 
@@ -52,6 +56,10 @@ class Shape(Part):
     @abstractmethod
     def forward(self, logits: Tensor, completed: Completed, context: Context) -> tuple[Tensor, Tensor]: ...
 
+    def slopes(self) -> tuple[float, float] | None:
+        """ds+/dz and ds-/dz, where they are two numbers."""
+        return None
+
 
 class Keep(Part):
     """Which terms count: 0 or 1 (or bool), broadcastable to [B, C]."""
@@ -76,6 +84,10 @@ class Score(Part):
     @abstractmethod
     def negative(self, s: Tensor, completed: Completed) -> Tensor: ...
 
+    def prices(self, positive: Logistic, negative: Logistic, completed: Completed) -> tuple[Price, Price]:
+        """Both sides at s+ and s-, with their slopes."""
+        raise NotImplementedError
+
 
 @dataclass(frozen=True, slots=True)
 class Ratio:
@@ -97,3 +109,7 @@ class Reduce(Part):
 
     @abstractmethod
     def forward(self, terms: Tensor, kept: Tensor) -> Ratio: ...
+
+    def of_sums(self, total: Tensor, number: Tensor, shape: Size) -> Ratio:
+        """The same from the sum of the terms, the number of those that count, and [B, C]."""
+        raise NotImplementedError

@@ -65,6 +65,7 @@ from torch import Tensor
 from raretag.core import chance, processes
 from raretag.core.context import Context
 from raretag.core.errors import UserError
+from raretag.core.logistic import Logistic, Price
 from raretag.core.method import Method
 from raretag.core.numerics import minus_log_not_p, minus_log_p
 from raretag.core.objective import Objective
@@ -292,3 +293,10 @@ class Balanced(Score):
 
     def negative(self, s: Tensor, completed: Completed) -> Tensor:
         return self.beta(completed) * minus_log_not_p(s)
+
+    def prices(self, positive: Logistic, negative: Logistic, completed: Completed) -> tuple[Price, Price]:
+        beta = self.beta(completed)
+        return (
+            Price(positive.minus_log_p, -positive.q).times(1.0 - beta),
+            Price(negative.minus_log_q, negative.p).times(beta),
+        )

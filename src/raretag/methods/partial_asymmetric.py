@@ -43,6 +43,7 @@ from torch import Tensor
 from raretag.core import processes
 from raretag.core.context import Context
 from raretag.core.errors import UserError
+from raretag.core.logistic import Logistic, Price
 from raretag.core.method import Method
 from raretag.core.objective import Objective
 from raretag.core.parts import Keep, Score, Weigh
@@ -50,7 +51,12 @@ from raretag.core.statistics import LabelStatistics
 from raretag.core.targets import Completed, Targets
 from raretag.objective.completions import completion
 from raretag.objective.reductions import Per, reduction
-from raretag.objective.scores import focused_negative, focused_positive
+from raretag.objective.scores import (
+    focused_negative,
+    focused_negative_price,
+    focused_positive,
+    focused_positive_price,
+)
 
 
 class PartialAsymmetric(Method):
@@ -162,5 +168,14 @@ class PartialAsymmetricScore(Score):
         return focused_positive(s, self.gammas[0], self.detach_focus)
 
     def negative(self, s: Tensor, completed: Completed) -> Tensor:
-        gamma = torch.where(completed.observed, s.new_tensor(self.gammas[1]), self.gammas[2])
-        return focused_negative(s, gamma, self.margin, self.detach_focus)
+        return focused_negative(s, self.gamma_of_negatives(s, completed), self.margin, self.detach_focus)
+
+    def gamma_of_negatives(self, s: Tensor, completed: Completed) -> Tensor:
+        return torch.where(completed.observed, s.new_tensor(self.gammas[1]), self.gammas[2])
+
+    def prices(self, positive: Logistic, negative: Logistic, completed: Completed) -> tuple[Price, Price]:
+        gamma = self.gamma_of_negatives(negative.s, completed)
+        return (
+            focused_positive_price(positive, self.gammas[0], self.detach_focus),
+            focused_negative_price(negative, gamma, self.margin, self.detach_focus),
+        )

@@ -129,6 +129,8 @@ def average(gradient: Tensor) -> Tensor:
 class OtherHalf(Complete):
     """Each half of the rows is completed by the probabilities of the other half; an observed label by half."""
 
+    whole_batch = True
+
     def forward(self, logits: Tensor, targets: Targets, context: Context) -> Completed:
         belief = torch.sigmoid(logits.detach().roll(len(logits) // 2, dims=0))
         value = torch.where(targets.observed, (targets.positive + belief) / 2.0, belief)

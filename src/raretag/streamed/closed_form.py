@@ -12,6 +12,7 @@ from torch.nn.functional import softplus
 
 from raretag.core import processes
 from raretag.core.method import Method
+from raretag.core.parts import Reduce
 from raretag.objective.completions import ObservedOnly, UnknownIsNegative
 from raretag.objective.reductions import MeanOverEntries, MeanOverRows, Sum
 from raretag.objective.scores import CrossEntropy
@@ -45,7 +46,8 @@ class ClosedForm:
         self.weight = objective.weigh.weight if isinstance(objective.weigh, LabelWeights) else None  # [C]
         self.ignores = type(objective.complete) is ObservedOnly
         rows, labels = targets.shape
-        number = {MeanOverEntries: rows * labels, MeanOverRows: rows, Sum: None}[type(objective.reduce)]
+        numbers: dict[type[Reduce], int | None] = {MeanOverEntries: rows * labels, MeanOverRows: rows, Sum: None}
+        number = numbers[type(objective.reduce)]
         of_all = None if number is None else processes.total(torch.tensor(float(number), dtype=torch.float64))
         self.scale = processes.count() / (1.0 if of_all is None else max(1.0, float(of_all)))
         self.slope, self.e, self.more = (torch.empty(0) for _ in range(3))  # room for a block
