@@ -61,8 +61,8 @@ def collapsed(study: Study) -> Finding | None:
         return Finding("warn", f"{labels(len(never))} never predicted", text.strip())
     counts = "" if study.counts is None else f" ({_range(study.counts[lost])} training positives)"
     text += (
-        f"For {some(len(lost), len(never))}{counts} the ranking is poor too, so no threshold makes them useful: this is "
-        "for the sampler, the loss, or more labelled items."
+        f"For {some(len(lost), len(never))}{counts} the ranking is poor too, so no threshold makes them useful: this "
+        "is for the sampler, the loss, or more labelled items."
     )
     return Finding("bad", f"{labels(len(never))} never predicted", text, for_rare(study))
 
