@@ -115,8 +115,20 @@ def test_a_label_that_ranks_badly_and_is_never_predicted_needs_another_run():
     finding = texts(collapsed_study(ranked=False))["1 label never predicted"]
     assert finding.level == "bad"
     assert "5 training positives" in finding.text
-    assert "no threshold helps" in finding.text
+    assert "no threshold makes them useful" in finding.text
     assert "--set sampler.name=class_aware" in finding.command
+
+
+def test_a_gain_of_f1_that_always_saying_yes_has_too_is_called_that():
+    random = np.random.default_rng(0)
+    positive = random.random((400, 2)) < 0.3
+    p = 0.1 + 0.3 * random.random((400, 2))  # knows nothing, and is below 0.5
+    p[:, 0] = np.where(positive[:, 0], 0.4, 0.1)  # ranks well
+    study = make_study(p, positive, counts=np.array([300, 5]))
+    text = texts(study)["The ranking is better than the threshold of 0.5"].text
+    share = positive[:, 1].mean()
+    assert f"but always saying yes has {200 * share / (1 + share):.1f} %" in text
+    assert "head 0.0 % → 100.0 %;" in text
 
 
 def test_another_loss_is_advised_where_the_sampler_is_class_aware_already():

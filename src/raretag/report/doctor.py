@@ -61,8 +61,8 @@ def collapsed(study: Study) -> Finding | None:
         return Finding("warn", f"{labels(len(never))} never predicted", text.strip())
     counts = "" if study.counts is None else f" ({_range(study.counts[lost])} training positives)"
     text += (
-        f"For {some(len(lost), len(never))}{counts} the ranking is poor too, so no threshold helps: this is for the "
-        "sampler, the loss, or more labelled items."
+        f"For {some(len(lost), len(never))}{counts} the ranking is poor too, so no threshold makes them useful: this "
+        "is for the sampler, the loss, or more labelled items."
     )
     return Finding("bad", f"{labels(len(never))} never predicted", text, for_rare(study))
 
@@ -79,16 +79,18 @@ def thresholds(study: Study) -> Finding | None:
             f"F1 is {_percent(tuned)} with the thresholds tuned on validation and {_percent(half)} at 0.5: validation "
             "has too few positives of the rare labels, or its labels are distributed unlike those of the test set.",
         )
-    gains = [
-        f"{group} {_percent(study.final['F1'][group])} → {_percent(study.final['F1_tuned'][group])}"
-        for group in GROUPS
-        if study.final["F1"][group] is not None and study.final["F1_tuned"][group] is not None
-    ]
+    gains, trivial = [], always_yes(study)
+    for group in GROUPS:
+        before, after = study.final["F1"][group], study.final["F1_tuned"][group]
+        if before is not None and after is not None:
+            idle = group in trivial and after - before > GAIN and after < trivial[group] + GAIN
+            same = f", but always saying yes has {_percent(trivial[group])}" if idle else ""
+            gains.append(f"{group} {_percent(before)} → {_percent(after)}{same}")
     return Finding(
         "warn",
         "The ranking is better than the threshold of 0.5",
         f"Macro F1 rises from {_percent(half)} to {_percent(tuned)} when each label has its own threshold, tuned on "
-        f"validation ({', '.join(gains)}). They are in card.json; training need not be repeated.",
+        f"validation ({'; '.join(gains)}). They are in card.json; training need not be repeated.",
     )
 
 
@@ -224,6 +226,16 @@ def ranks_well(study: Study) -> list[bool]:
     prevalence = study.judged.positive.sum(0) / np.maximum(study.judged.observed.sum(0), 1)  # of a random order
     ap = study.average_precision
     return [bool(x >= FINE_PRECISION or x >= FINE_LIFT * max(y, 1e-9)) for x, y in zip(ap, prevalence, strict=True)]
+
+
+def always_yes(study: Study) -> dict[str, float]:
+    """Macro F1 of each group for who finds every label everywhere: 2 pi / (1 + pi) for a label of prevalence pi."""
+    if study.judged is None:
+        return {}
+    prevalence = study.judged.positive.sum(0) / np.maximum(study.judged.observed.sum(0), 1)
+    f1 = np.where(prevalence > 0, 2 * prevalence / (1 + prevalence), np.nan)
+    groups = {group: f1[study.record["groups"][group]] for group in GROUPS}
+    return {group: float(np.nanmean(some)) for group, some in groups.items() if not np.isnan(some).all()}
 
 
 # Words and commands. -------------------------------------------------------------------------------------------------
