@@ -220,6 +220,7 @@ def test_function_transforms_work() -> None:
     torch.testing.assert_close(torch.func.grad(lambda z: loss(z, targets))(logits.detach()), expected)
 
 
+@pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor that is not a leaf")  # the compiler looks at it
 @pytest.mark.parametrize(("name", "options"), SCORES)
 def test_works_in_a_compiled_step(name: str, options: Options) -> None:
     logits, targets, index, positives = a_batch()

@@ -24,6 +24,7 @@ class Row(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
     label: str
     set: dict[str, Any] = {}
+    budgets: dict[str, dict[str, Any]] = {}  # what it stands for under one budget only
     trained_as: str | None = None  # for a method: another one that trains the same and is only read out otherwise
     published: dict[str, float] = {}  # for a method: "data, setting, metric" -> the paper's own number
 
@@ -88,7 +89,8 @@ def cells(plan: Plan, budget: str, only: Collection[str] = ()) -> list[Cell]:
         raise UserError(f"this plan has no budget '{budget}'; {nearest(budget, plan.budgets)}")
     found = []
     for seed, data, setting, method in itertools.product(plan.seeds, plan.data, plan.settings, plan.methods):
-        merged = {**plan.budgets[budget], **data.set, **setting.set, **method.set}
+        own = [row.set | row.budgets.get(budget, {}) for row in (data, setting, method)]
+        merged = {**plan.budgets[budget], **own[0], **own[1], **own[2]}
         changes = tuple(
             f"{key}={yaml.safe_dump(value, default_flow_style=True).splitlines()[0]}" for key, value in merged.items()
         )
