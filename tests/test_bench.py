@@ -146,6 +146,14 @@ def test_a_method_that_does_the_same_has_a_difference_of_nothing(small, tmp_path
     assert (same.value, same.low, same.high, same.p_value) == (0, 0, 0, 1)
 
 
+def test_two_runners_do_not_share_a_folder(small, tmp_path):
+    lock = runner.alone(tmp_path)
+    with pytest.raises(UserError, match="another `raretag bench` is at work"):
+        runner.run(plans.cells(small, "small"), tmp_path, jobs=1, threads=1, tell=lambda *what: None)
+    lock.close()
+    runner.alone(tmp_path).close()
+
+
 def test_a_cell_that_fails_is_named_with_its_reason(tmp_path):
     (tmp_path / "bad.yaml").write_text(
         PLAN.replace("binary_cross_entropy", "binary_crossentropy").replace("[0, 1]", "[0]")

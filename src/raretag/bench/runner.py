@@ -4,6 +4,7 @@ resume.
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import subprocess
@@ -14,8 +15,10 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from pathlib import Path
 from queue import SimpleQueue
+from typing import IO
 
 from raretag.bench.plan import Cell
+from raretag.core.errors import UserError
 
 CALIBRATION_EPOCHS = 2
 
@@ -75,6 +78,7 @@ def run(
     cells = list(cells)
     models = {(cell.key, cell.method.label): runs / cell.name for cell in cells}
     waiting = [cell for cell in cells if not is_done(runs / cell.name)]
+    lock = alone(runs)
     workers = [Worker(threads) for _ in range(jobs)]
     free: SimpleQueue[Worker] = SimpleQueue()
     for worker in workers:
@@ -102,7 +106,20 @@ def run(
         pool.shutdown(wait=False, cancel_futures=True)
         for worker in workers:
             worker.close()
+        lock.close()
     return failures
+
+
+def alone(runs: Path) -> IO[str]:
+    """Two runners in one folder would train the same cells into the same files."""
+    runs.mkdir(parents=True, exist_ok=True)
+    lock = (runs / ".lock").open("w")
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        lock.close()
+        raise UserError(f"another `raretag bench` is at work in '{runs}'; wait for it or give another --out") from None
+    return lock
 
 
 def calibrate(cell: Cell, runs: Path, worker: Worker) -> float:
