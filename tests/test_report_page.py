@@ -23,7 +23,7 @@ QUICK = ["train.epochs=2", "data.largest=60", "model.depth=8", "model.width=4"]
 HIDDEN = [*QUICK, "data.hide=ppl", "data.keep=0.6"]
 EVIL = "<script>window.stolen = 1</script>"
 TABS = ["overview", "labels", "curves", "training", "mistakes", "items", "compare", "settings"]
-PATIENCE = 120_000  # milliseconds: the machine may be busy
+PATIENCE = 300_000  # milliseconds: the machine may be busy
 
 
 @pytest.fixture(scope="module")
