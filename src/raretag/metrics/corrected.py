@@ -7,7 +7,7 @@ Paper and code::
 
     at an observed positive of rank r:   TP(r) = 1 + (tp(r) - 1) / c      it is there itself, the others are weighed
     AP = mean over observed positives of TP(r) / r            where c is known: the rank r is, and the mean is unbiased
-    AP = mean over observed positives of TP(r) / (TP(r) + FP(r))       where c and d are estimated: errors of both cancel
+    AP = mean over observed positives of TP(r) / (TP(r) + FP(r))    where c and d are estimated: their errors cancel
 
 Where no negative of a label was observed, FP = decided - TP: the number of items is known.
 

@@ -71,7 +71,7 @@ class Kept:
 
 
 def estimate_kept(t: Floats, marked: np.ndarray, share: float | None = None, *, blind: bool = False) -> Kept:
-    """From entries [n] and their marks; `share` is c where it is known; `blind`: the shape of the curve says nothing."""
+    """From entries [n] and their marks; `share` is c where it is known; `blind`: do not trust the curve's shape."""
     count = int(marked.sum())
     top = np.argsort(-t, kind="stable")[: max(int(_REGION * count), 200)]
     x, k, n = _binned(t[top], marked[top])
