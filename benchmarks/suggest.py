@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import warnings
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -101,6 +102,7 @@ def cleanlab_precision(z: np.ndarray, unknown: np.ndarray, marked: np.ndarray, t
     given = [np.flatnonzero(row).tolist() for row in marked]
     some = np.flatnonzero(marked.any(axis=0))  # it refuses a label that nobody has
     number = {label: place for place, label in enumerate(some)}
+    warnings.filterwarnings("ignore", "May not flag all label issues")
     listed, _, _ = find_multilabel_issues_per_class(
         labels=[[number[label] for label in row] for row in given],
         pred_probs=p[:, some],
@@ -177,6 +179,8 @@ def run_case(case: str, seed: int, folds: int, cache: Path) -> dict[str, Any]:
     plain = settings(case, seed, PLAIN)
     zp = out_of_fold(plain, data, cache / "folds", folds=folds).numpy().astype(np.float64)
     result["plain, out of fold"] = precision_of(zp, unknown, truth)
+    of_plain = list_suggestions(zp, data.train.labels, members, most=MOST, quota=0.0, wrong=0)
+    result["of a plain run"] = {"promises": judged(of_plain, data), "assumption": of_plain.assumption}
     result["cleanlab"] = cleanlab_precision(zp, unknown, marked, truth)
     own = own_items(plain, data, cache / f"{case.replace(' ', '')}-{seed}")
     result["plain, own items"] = precision_of(own, unknown, truth)

@@ -69,6 +69,19 @@ def test_a_weak_model_promises_little_and_says_that_the_scores_do_not_fix_the_sh
     assert "give --kept or --audit" in evidence.assumption()
 
 
+def test_single_marks_promise_nothing():
+    z, truth, _ = world(4)
+    rows = truth.any(axis=1)
+    z, truth = z[rows], truth[rows]
+    observed = np.zeros_like(truth)
+    observed[np.arange(len(truth)), np.argmax(truth, axis=1)] = True
+    evidence = weigh(z, partial(truth, observed))
+    promise, obtained = promised(evidence, truth, 200)
+    assert promise.covers(obtained)
+    assert promise.high - promise.low > 0.8
+    assert "exactly one mark" in evidence.assumption()
+
+
 def test_rejected_suggestions_are_not_taken_for_random_negatives():
     z, truth, generator = world(1)
     observed = truth & (generator.random(truth.shape) < 0.6)

@@ -6,9 +6,10 @@ Paper and code::
     TP = tp / c,   FP = fp / d,   P = positives / c                (Horvitz and Thompson, 1952)
 
     at an observed positive of rank r:   TP(r) = 1 + (tp(r) - 1) / c      it is there itself, the others are weighed
-    AP = mean over observed positives of TP(r) / (TP(r) + FP(r))
+    AP = mean over observed positives of TP(r) / r            where c is known: the rank r is, and the mean is unbiased
+    AP = mean over observed positives of TP(r) / (TP(r) + FP(r))    where c and d are estimated: their errors cancel
 
-Where no negative of a label was observed, FP = decided - TP and FP(r) = r - TP(r): the number of items is known.
+Where no negative of a label was observed, FP = decided - TP: the number of items is known.
 
 Assumption, which no data can check: within a label, whether a positive was observed does not depend on its score (and
 so for a negative). c must be known, unless negatives were observed too and observation does not depend on the state:
@@ -97,7 +98,10 @@ def _metrics(entries: Observed, weight: NDArray[Any], kept: float | None) -> Flo
     evaluated = positives > 0
     with np.errstate(invalid="ignore", divide="ignore"):
         f1 = np.where(evaluated, 2 * right / (right + wrong + there), np.nan)
-        ap = np.stack([_average_precision(entries, label, weight, c, d) for label in range(c.shape[1])], axis=1)
+        of_rank = kept is not None
+        ap = np.stack(
+            [_average_precision(entries, label, weight, c, d, of_rank) for label in range(c.shape[1])], axis=1
+        )
         all_right, all_wrong = np.nansum(right, axis=1), np.nansum(np.where(np.isnan(right), np.nan, wrong), axis=1)
         all_there = np.nansum(there, axis=1)
         hits = (tp.sum(axis=1) / positives.sum(axis=1)) if np.isnan(c).all() else all_right / all_there
@@ -113,8 +117,8 @@ def _metrics(entries: Observed, weight: NDArray[Any], kept: float | None) -> Flo
         )
 
 
-def _average_precision(entries: Observed, label: int, weight: Floats, c: Floats, d: Floats) -> Floats:
-    """[B]; NaN where no observed positive was drawn."""
+def _average_precision(entries: Observed, label: int, weight: Floats, c: Floats, d: Floats, of_rank: bool) -> Floats:
+    """[B]; NaN where no observed positive was drawn. `of_rank`: divide by the rank and not by its estimate."""
     score = entries.scores[:, label]
     order = np.argsort(-score, kind="stable")
     positive, negative = entries.positive[order, label], entries.negative[order, label]
@@ -126,9 +130,9 @@ def _average_precision(entries: Observed, label: int, weight: Floats, c: Floats,
     at = drawn[:, positive]
     share, other = c[:, label : label + 1], d[:, label : label + 1]
     right = 1 + np.maximum(tp - 1, 0) / share
-    wrong = np.where(np.isnan(other), np.maximum(above - right, 0), fp / other)
     with np.errstate(invalid="ignore", divide="ignore"):
-        return np.asarray((at * (right / (right + wrong))).sum(axis=1) / at.sum(axis=1))
+        precision = right / (above if of_rank else right + fp / other)
+        return np.asarray((at * np.where(at > 0, precision, 0.0)).sum(axis=1) / at.sum(axis=1))
 
 
 def _mean(values: Floats) -> Floats:

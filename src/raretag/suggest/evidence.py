@@ -36,6 +36,7 @@ class Evidence:
     candidates: Bools  # [N, C] entries that may be missing positives
     kept: Kept  # from positives alone, or of observed entries
     log_ratio: Floats | None  # draws; None: positives alone
+    single: bool = False  # every item has exactly one mark
 
     @property
     def both(self) -> bool:
@@ -62,6 +63,11 @@ class Evidence:
                 "score within a state"
             )
         middle, low, high = self.kept.interval()
+        if self.single and not self.kept.told:
+            return (
+                "every item has exactly one mark, so an item's other positives were left out and nothing says how many "
+                "there are: give --kept or --audit"
+            )
         if self.kept.told:
             return f"{middle:.0%} of the positives are marked, as told: assumes that this does not depend on the score"
         sure = "" if high - low < 0.25 else " - the scores do not fix it: give --kept or --audit"
@@ -82,7 +88,9 @@ def weigh(logits: Floats, targets: Targets, kept: float | None = None) -> Eviden
         counted = positive | candidates
         t = on_one_scale(logits, positive, counted)
         usable = counted & positive.any(axis=0)
-        return Evidence(t, positive, negative, candidates, estimate_kept(t[usable], positive[usable], kept), None)
+        single = not observed.all() and bool((positive.sum(axis=1) == 1).all())  # then a mark depends on other labels
+        found = estimate_kept(t[usable], positive[usable], kept, blind=single)
+        return Evidence(t, positive, negative, candidates, found, None, single)
     t = on_one_scale(logits, positive, observed)
     usable = observed & positive.any(axis=0)
     ratio = estimate_ratio(t, positive, observed)

@@ -70,8 +70,8 @@ class Kept:
         return expit(self.curve[:, :1] + self.curve[:, 1:2] * t[None, :]), expit(self.curve[:, 2:])
 
 
-def estimate_kept(t: Floats, marked: np.ndarray, share: float | None = None) -> Kept:
-    """From entries [n] and their marks; `share` is c where it is known."""
+def estimate_kept(t: Floats, marked: np.ndarray, share: float | None = None, *, blind: bool = False) -> Kept:
+    """From entries [n] and their marks; `share` is c where it is known; `blind`: do not trust the curve's shape."""
     count = int(marked.sum())
     top = np.argsort(-t, kind="stable")[: max(int(_REGION * count), 200)]
     x, k, n = _binned(t[top], marked[top])
@@ -79,7 +79,7 @@ def estimate_kept(t: Floats, marked: np.ndarray, share: float | None = None) -> 
     found = [_profile(x, k, n, shares, wrong_marks) for wrong_marks in (False, True)]
     curves = np.concatenate([curve for curve, _ in found])
     # One reading fits at least as well by construction, so each is weighed within itself and both count the same.
-    weights = np.concatenate([_normal(np.exp(low.min() - low)) for _, low in found]) / 2
+    weights = np.concatenate([_normal(np.exp((low.min() - low) * (not blind))) for _, low in found]) / 2
     return Kept(np.tile(shares, 2), weights, curves, share is not None)
 
 
