@@ -75,7 +75,7 @@ class Maker:
 
     def inputs(self, raw: Any) -> Inputs:
         if self.kind == "tensors":
-            return TensorInputs(torch.as_tensor(np.asarray(raw, np.float32)))
+            return TensorInputs(torch.from_numpy(np.array(raw, np.float32)))  # a copy: it may be a mapped file
         if self.kind == "images" and not isinstance(raw[0], str):
             return Pictures(raw, size=self.description["size"], fit=self.description["fit"])
         return inputs_from(self.description, raw, encoder=self.encoder)
