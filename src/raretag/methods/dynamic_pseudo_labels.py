@@ -188,19 +188,21 @@ class Remembered(Complete):
     def multiplied(self, labels: int, context: Context) -> Tensor | None:
         if self.draw == "entries":
             return None
-        item = context.items
-        return self.drawn(item, torch.arange(labels, device=item.device), context).nonzero().flatten()
+        every = torch.arange(labels, device=context.items.device)
+        return self.drawn(context.items, every, context).nonzero().flatten()
 
     def observe(self, logits: Tensor, targets: Targets, context: Context) -> None:
-        p = torch.sigmoid(logits)
         before = self.recall(context.items, logits, context)
-        slow = context.of(self.prior).to(p.dtype) if self.anchor == "prior" else before
-        new = self.momentum * slow + (1.0 - self.momentum) * p
+        new = self.renewed(before, torch.sigmoid(logits), context)
         if self.draw == "labels":
-            new = torch.where(self.drawn(context.items.to(p.device), context.columns(p), context), new, before)
+            new = torch.where(self.drawn(context.items.to(new.device), context.columns(new), context), new, before)
         new = torch.where(targets.observed, torch.nan, new)  # nothing to remember where somebody looked
         items = processes.rows(context.items.to(logits.device))
         self.memory.write(items, processes.rows(new), context.epoch, context)
+
+    def renewed(self, before: Tensor, p: Tensor, context: Context) -> Tensor:
+        slow = context.of(self.prior).to(p.dtype) if self.anchor == "prior" else before
+        return self.momentum * slow + (1.0 - self.momentum) * p
 
     def end_epoch(self, context: Context) -> None:
         if self.anchor == "align":
@@ -242,16 +244,22 @@ class ItemWeights(Weigh):
 
     def forward(self, logits: Tensor, completed: Completed, context: Context) -> Tensor:
         observed, picked = completed.observed, completed.counted & ~completed.observed
-        number, number_picked = (
-            context.total(which.sum(1, keepdim=True)).clamp(min=1).to(logits.dtype) for which in (observed, picked)
+        sees = (torch.sigmoid(logits.detach()) > 0.1) & (completed.counted if self.counted_only else True)
+        of_observed, of_picked = self.of_rows(
+            context.total(observed.sum(1, keepdim=True)),
+            context.total(picked.sum(1, keepdim=True)),
+            context.total(sees.any(1, keepdim=True), torch.logical_or) if self.penalty else None,
+            context,
+            logits.dtype,
         )
-        weight = torch.where(observed, 1.0 / number, self.d(context) / number_picked)
-        if self.penalty:
-            sees = torch.sigmoid(logits.detach()) > 0.1
-            sees = sees & completed.counted if self.counted_only else sees
-            blind = context.total(sees.any(1, keepdim=True), torch.logical_or).logical_not()
-            weight = weight * (1.0 + blind.to(logits.dtype))  # (10)
-        return weight
+        return torch.where(observed, of_observed, of_picked)
+
+    def of_rows(
+        self, observed: Tensor, picked: Tensor, sees: Tensor | None, context: Context, dtype: torch.dtype
+    ) -> tuple[Tensor, Tensor]:
+        """The weights of observed and of picked labels [B, 1], from their numbers in the row."""
+        p = 1.0 if sees is None or not self.penalty else 2.0 - sees.to(dtype)  # (10)
+        return p / observed.clamp(min=1).to(dtype), p * self.d(context) / picked.clamp(min=1).to(dtype)
 
     def end_epoch(self, context: Context) -> None:
         self.last = self.d(context)
@@ -271,20 +279,21 @@ class Balanced(Score):
     def beta(self, completed: Completed) -> Tensor:
         """[B, C] or one number."""
         value = completed.value
-        if isinstance(self.balance, str):
-            beta = value.new_tensor(0.5) if self.balance == "equal" else self._of_batch(completed)
-        else:
-            beta = value.new_tensor(1.0 - self.balance)
+        beta = self.of_counts(*(self._of_batch(completed) if self.balance == "batch" else (value, value)))
         return beta if self.on == "all" else torch.where(completed.observed, beta, 0.5)
 
-    def _of_batch(self, completed: Completed) -> Tensor:
-        value, observed = completed.value, completed.observed
-        context = completed.context
+    def _of_batch(self, completed: Completed) -> tuple[Tensor, Tensor]:
+        value, observed, context = completed.value, completed.observed, completed.context
         P = context.total(torch.where(observed, value, 0.0).sum())
         if self.total == "observed":
-            T = context.total(observed.sum()).to(value.dtype)
-        else:
-            T = value.new_tensor(float(len(value) * context.labels(value)))
+            return P, context.total(observed.sum()).to(value.dtype)
+        return P, value.new_tensor(float(len(value) * context.labels(value)))
+
+    def of_counts(self, P: Tensor, T: Tensor) -> Tensor:
+        if not isinstance(self.balance, str):
+            return P.new_tensor(1.0 - self.balance)
+        if self.balance == "equal":
+            return P.new_tensor(0.5)
         both = processes.total(torch.stack([P, T]))
         return (both[0] / both[1].clamp(min=1.0)).clamp(min=self.gamma)
 

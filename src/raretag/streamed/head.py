@@ -18,7 +18,8 @@ from torch import Tensor, nn
 from raretag.core.context import NOWHERE, Context
 from raretag.core.errors import UserError
 from raretag.core.method import Method
-from raretag.streamed.loss import ENTRIES, Head, Pass, StreamedLoss
+from raretag.streamed.head_product import HeadProduct
+from raretag.streamed.loss import ENTRIES, Pass, StreamedLoss
 from raretag.streamed.targets import ListedTargets
 
 
@@ -62,7 +63,7 @@ class StreamedHead(nn.Module):
         if not 1 <= k <= self.labels:
             raise UserError(f"k is {k}; expected from 1 to the {self.labels} labels")
         features = features if features.dim() == 2 else features[:, branch]
-        head = Head(features, [self.weights[branch]], [self.biases[branch]])
+        head = HeadProduct(features, [self.weights[branch]], [self.biases[branch]])
         best, found = features.new_empty(len(features), 0), torch.empty(len(features), 0, dtype=torch.int64)
         found = found.to(features.device)
         size = max(k, self.entries_at_once // max(1, len(features)))
@@ -77,7 +78,7 @@ class StreamedHead(nn.Module):
     def forward(self, features: Tensor) -> Tensor:
         """All logits at once [B, C], for few labels or few rows."""
         self._check(features)
-        return Head(features, list(self.weights), list(self.biases)).logits(slice(0, self.labels))
+        return HeadProduct(features, list(self.weights), list(self.biases)).logits(slice(0, self.labels))
 
     def _check(self, features: Tensor) -> None:
         wanted = (self.features,) if self.branches == 1 else (self.branches, self.features)

@@ -21,6 +21,8 @@ from raretag.core.label_block import LabelBlock, Survey
 from raretag.core.method import Method
 from raretag.core.targets import Targets
 from raretag.streamed.closed_form import ClosedForm, has_closed_form
+from raretag.streamed.head_product import Gradients, HeadProduct, Slopes
+from raretag.streamed.sampled import Sampled, is_sampled
 from raretag.streamed.targets import ListedTargets
 
 ENTRIES = 2**20  # logits at once: small enough to stay near the processor
@@ -38,6 +40,7 @@ class Pass:
         sparse: bool = False,
     ) -> None:
         self.method, self.targets, self.context, self.sparse = method, targets, context, sparse
+        self.scale = 1.0
         self.numbers = only(method, targets, context)  # None: all labels
         self.block_labels = max(1, entries // max(1, len(targets)))
 
@@ -56,7 +59,25 @@ class Pass:
         targets: Targets = self.targets.columns(block.numbers, like)
         return self.method.loss(logits, targets, replace(self.context, block=block))
 
-    def survey(self, head: Head) -> Survey:
+    def quickest(self, head: HeadProduct) -> Pass | ClosedForm | Sampled:
+        """Some methods have formulas of their own for the slopes, which are the same numbers sooner."""
+        if head.single and self.numbers is None and has_closed_form(self.method):
+            return ClosedForm(self.method, self.targets, self.block_labels)
+        if head.single and self.numbers is not None and is_sampled(self.method):
+            return Sampled(self.method, self.targets, self.context, self.numbers, self.block_labels)
+        return self
+
+    def slopes(self, head: HeadProduct) -> Iterator[Slopes]:
+        survey = self.survey(head)
+        survey.learning = True
+        for place, block in self.blocks(survey):
+            with torch.enable_grad():
+                logits = head.logits(block.numbers).requires_grad_()
+                share = self.share(logits, block)
+                (slope,) = torch.autograd.grad(sum(survey.debts(), share), [logits])
+            yield block.numbers, place, slope, share.detach()
+
+    def survey(self, head: HeadProduct) -> Survey:
         """All that must be known of whole rows before the last pass."""
         survey = Survey()
         while self._round(survey, head):
@@ -67,7 +88,7 @@ class Pass:
                     survey.learn_slopes(self.share(head.logits(block.numbers).requires_grad_(), block))
         return survey
 
-    def _round(self, survey: Survey, head: Head) -> bool:
+    def _round(self, survey: Survey, head: HeadProduct) -> bool:
         """Gather totals; whether some had to wait for these. Ends at once if none is asked for."""
         survey.begin_pass()
         for _, block in self.blocks(survey):
@@ -78,21 +99,6 @@ class Pass:
                 return False
         survey.end_pass()
         return survey.deferred
-
-
-class Head:
-    """K linear maps of K features: the logits [B, c] of some labels, or [B, K, c]."""
-
-    def __init__(self, features: Tensor, weights: list[Tensor], biases: list[Tensor]) -> None:
-        self.features = [features] if features.dim() == 2 else list(features.unbind(1))
-        self.weights, self.biases, self.single = weights, biases, features.dim() == 2
-
-    def logits(self, numbers: slice | Tensor) -> Tensor:
-        found = [
-            torch.addmm(bias[numbers], x, weight[numbers].T)
-            for x, weight, bias in zip(self.features, self.weights, self.biases, strict=True)
-        ]
-        return found[0] if self.single else torch.stack(found, 1)
 
 
 def only(method: Method, targets: ListedTargets, context: Context) -> Tensor | None:
@@ -113,33 +119,15 @@ class StreamedLoss(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, step: Pass, features: Tensor, *parameters: Tensor) -> Tensor:
         count = len(parameters) // 2
-        head = Head(features, list(parameters[:count]), list(parameters[count:]))
-        of_features = [torch.zeros_like(x) for x in head.features]
+        head = HeadProduct(features, list(parameters[:count]), list(parameters[count:]))
+        source = step.quickest(head)
         rows = step.targets.shape[1] if step.numbers is None else len(step.numbers)
-        of_weights = [weight.new_empty(rows, weight.shape[1]) for weight in head.weights]
-        of_biases = [bias.new_empty(rows) for bias in head.biases]
-        closed = head.single and step.numbers is None and has_closed_form(step.method)
-        quick = ClosedForm(step.method, step.targets) if closed else None
-        survey = Survey() if closed else step.survey(head)
-        survey.learning = True
+        gradients = Gradients(head, rows, source.scale)
         loss = torch.zeros((), dtype=torch.float64, device=features.device)
-        for place, block in step.blocks(survey):
-            logits = head.logits(block.numbers)
-            if quick is not None:
-                assert isinstance(block.numbers, slice)
-                value, slope = quick(logits, block.numbers)
-            else:
-                with torch.enable_grad():
-                    share = step.share(logits.requires_grad_(), block)
-                    (slope,) = torch.autograd.grad(sum(survey.debts(), share), [logits])
-                value = share.detach()
-            loss += value
-            slopes = [slope] if head.single else slope.unbind(1)
-            for k, one in enumerate(slopes):
-                of_features[k].addmm_(one, head.weights[k][block.numbers])
-                torch.mm(one.T, head.features[k], out=of_weights[k][place])
-                torch.sum(one, 0, out=of_biases[k][place])
-        ctx.found = of_features[0] if head.single else torch.stack(of_features, 1), of_weights, of_biases
+        for numbers, place, slope, share in source.slopes(head):
+            loss += share
+            gradients.add(slope, numbers, place)
+        ctx.found, loss = gradients.found(), loss * source.scale
         ctx.numbers, ctx.sizes, ctx.sparse = step.numbers, [p.shape for p in parameters], step.sparse
         return loss.to(torch.promote_types(features.dtype, torch.float32))
 

@@ -94,6 +94,11 @@ class ListedTargets:
             observed[self.others.within(numbers)] = True
         return Targets(value, observed)
 
+    def counts(self, numbers: Tensor | None) -> Tensor:
+        """How many labels of each row [B] are listed, or how many of these."""
+        some = [one.row if numbers is None else one.within(numbers)[0] for one in (self.positives, self.others)]
+        return torch.bincount(torch.cat(some), minlength=len(self))
+
     def observed_labels(self) -> Tensor | None:
         """The labels [n] that some item has observed, increasing; None: nearly all."""
         if self.absent == "negative":
