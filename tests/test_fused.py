@@ -51,8 +51,8 @@ def traced(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Torch's tracer without its slow code generator."""
     trace = torch.compile
 
-    def only_traced(function: Callable[..., object], *, options: object, **how: object) -> object:
-        return trace(function, backend="eager", **how)
+    def only_traced(function: Callable[..., object], **_: object) -> object:
+        return trace(function, backend="eager", fullgraph=True)
 
     monkeypatch.setattr(torch, "compile", only_traced)
     yield
@@ -220,8 +220,7 @@ def test_function_transforms_work() -> None:
     torch.testing.assert_close(torch.func.grad(lambda z: loss(z, targets))(logits.detach()), expected)
 
 
-@pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor that is not a leaf")  # the compiler looks at it
-@pytest.mark.parametrize(("name", "options"), SCORES)
+@pytest.mark.parametrize(("name", "options"), [SCORES[0], SCORES[3], SCORES[6]])
 def test_works_in_a_compiled_step(name: str, options: Options) -> None:
     logits, targets, index, positives = a_batch()
     method, layer = make(name, options, positives).eval(), nn.Linear(5, 5, dtype=torch.float64)
@@ -247,7 +246,7 @@ def masked(name: str, options: Options, positives: Tensor) -> Method:
 
 
 @pytest.mark.usefixtures("traced")
-@pytest.mark.parametrize(("name", "options"), SCORES)
+@pytest.mark.parametrize(("name", "options"), [SCORES[2], SCORES[3], SCORES[5]])  # the rest below, with machine code
 def test_what_is_compiled_gives_the_plain_numbers(name: str, options: Options) -> None:
     logits, targets, _, positives = a_batch(8)
     logits = torch.cat([logits.float(), logits.float() * 30.0])  # from soft to sure

@@ -17,6 +17,7 @@ from weakref import WeakKeyDictionary
 import torch
 from torch import Tensor
 
+from raretag.core.analytic import kept, value_and_slope
 from raretag.core.context import Context
 from raretag.core.numerics import in_full_precision
 from raretag.core.targets import Completed, Targets
@@ -28,14 +29,21 @@ LARGE = 2**20  # elements of a batch: from here on a step saves what compiling c
 Sums = tuple[Tensor, Tensor, Tensor]
 Kernels = tuple[Callable[..., Tensor], Callable[..., Sums]]
 
+# Without vector instructions a hash of 64-bit integers is five times as fast: they have no such product.
+SCALAR: dict[str, Any] = {"cpp.simdlen": 1}
+# By default long formulas are cut, and what lies at the cuts is written to memory.
+ONE_LOOP: dict[str, Any] = {
+    "realize_reads_threshold": 10**6,
+    "realize_opcount_threshold": 10**6,
+    "realize_acc_reads_threshold": 10**6,
+}
+
 _log = logging.getLogger(__name__)
 _kernels: WeakKeyDictionary[Objective, Kernels | None] = WeakKeyDictionary()  # None: it failed
 
 
 def sums(
     objective: Objective,
-    kept: Callable[..., Tensor],
-    value_and_slope: Callable[..., tuple[Tensor, Tensor]],
     logits: Tensor,
     targets: Targets,
     context: Context,
@@ -48,15 +56,23 @@ def sums(
     if kernels is None:
         return None
     make_mask, make_sums = kernels
-    # Bytes, because loading a vector of bool takes the compiler three times as long.
-    batch = (objective, logits, targets.value, targets.observed.view(torch.uint8), context.index)
-    place = (context.epoch, context.epochs)
+    # Bytes, because loading a vector of bool takes the compiler three times as long. The epoch is a size (plus 2, as
+    # 0 and 1 are constants to the compiler), because sizes may change without compiling again.
+    matrices = (logits, targets.value.detach(), targets.observed.view(torch.uint8))
+    index = None if context.index is None else context.index.detach()
+    epoch = torch.empty(1).expand(context.epoch + 2)
+    batch = (objective, *matrices, index, epoch, context.epochs)
+    for tensor in (*matrices, index, epoch):
+        if tensor is not None:
+            torch._dynamo.maybe_mark_dynamic(tensor, 0)
     try:
         with warnings.catch_warnings():
             if first:
                 warnings.simplefilter("ignore")
-            mask = None if objective.keep is None else make_mask(kept, *batch, *place).view(torch.uint8)
-            totals, numbers, gradient = make_sums(kept, value_and_slope, *batch, *place, mask)
+            mask = None if objective.keep is None else make_mask(*batch).view(torch.uint8)
+            if mask is not None:
+                torch._dynamo.maybe_mark_dynamic(mask, 0)
+            totals, numbers, gradient = make_sums(*batch, mask)
     except Exception as problem:
         _log.info("an objective is computed without compilation: %s", str(problem).partition("\n")[0])
         _kernels[objective] = None
@@ -67,9 +83,8 @@ def sums(
 def own(function: Callable[..., Any]) -> Callable[..., Any]:
     """Compiled when it is first called. A copy, because torch limits how often one piece of code is compiled."""
     copy = types.FunctionType(function.__code__.replace(), function.__globals__, function.__name__)
-    # Without vector instructions a hash of 64-bit integers is five times as fast: they have no such product.
-    options: dict[str, Any] = {"cpp.simdlen": 1} if function is mask_of else {}
-    made: Callable[..., Any] = torch.compile(copy, fullgraph=True, dynamic=True, options=options)
+    options = SCALAR if function is mask_of else ONE_LOOP
+    made: Callable[..., Any] = torch.compile(copy, fullgraph=True, options=options)
     return made
 
 
@@ -82,35 +97,32 @@ def completed(
 
 
 def mask_of(
-    kept: Callable[..., Tensor],
     objective: Objective,
     logits: Tensor,
     value: Tensor,
     observed: Tensor,
     index: Tensor | None,
-    epoch: int,
+    epoch: Tensor,
     epochs: int,
 ) -> Tensor:
     """k [B, C]; as bool, because C lets stores of bytes change everything, so that nothing stays in a register."""
-    context = Context(index, epoch, epochs)
+    context = Context(index, len(epoch) - 2, epochs)
     z, t = completed(objective, logits, value, observed, context)
     return kept(objective, z, t, context)
 
 
 def pass_over(
-    kept: Callable[..., Tensor],
-    value_and_slope: Callable[..., tuple[Tensor, Tensor]],
     objective: Objective,
     logits: Tensor,
     value: Tensor,
     observed: Tensor,
     index: Tensor | None,
-    epoch: int,
+    epoch: Tensor,
     epochs: int,
     mask: Tensor | None,
 ) -> Sums:
     """The sum of the terms and the number of those that count, of each row [B]; the gradient [B, C]."""
-    context = Context(index, epoch, epochs)
+    context = Context(index, len(epoch) - 2, epochs)
     z, t = completed(objective, logits, value, observed, context)
     counts = kept(objective, z, t, context) if mask is None else mask.to(z.dtype) > 0
     value, slope = value_and_slope(objective, z, t, context)

@@ -1,11 +1,8 @@
-r"""The one equation with its gradient, in one pass over blocks of rows that fit into the cache.
-
-    L    = sum k w ( t pos(s+) + (1 - t) neg(s-) )
-    dL/dz =    k w ( t pos'(s+) ds+/dz + (1 - t) neg'(s-) ds-/dz )
+"""The one equation with its gradient, in one pass over blocks of rows that fit into the cache.
 
 `Objective.terms` is the definition, and torch's autograd differentiates it at the price of eight to fifteen B x C
-temporaries. Here each score gives its slope beside its value (`Score.prices`), so that the gradient is finished when
-the loss is, and it is the only B x C matrix that stays. Large float32 batches are compiled (core/compiled.py).
+temporaries. Here the gradient (analytic.py) is finished when the loss is, and it is the only B x C matrix that stays.
+Large float32 batches are compiled (compiled.py).
 
 The way is chosen by itself: `ratio` gives None wherever the plain way is needed, that is for a part without analytic
 form or with parameters that learn, for a weight or completion that lets gradients through, under `torch.compile` of the
@@ -27,12 +24,12 @@ from torch import Tensor, nn
 from torch.autograd.function import FunctionCtx
 
 from raretag.core import compiled
+from raretag.core.analytic import kept, value_and_slope
 from raretag.core.context import Context
 from raretag.core.errors import UserError
-from raretag.core.logistic import Logistic
 from raretag.core.numerics import in_full_precision
 from raretag.core.parts import Ratio
-from raretag.core.targets import Completed, Targets
+from raretag.core.targets import Targets
 
 if TYPE_CHECKING:
     from raretag.core.objective import Objective
@@ -69,7 +66,7 @@ def ratio(objective: Objective, logits: Tensor, targets: Targets, context: Conte
     with torch.no_grad():
         sums = None
         if wanted and compiles(objective, logits):
-            sums = compiled.sums(objective, kept, value_and_slope, logits.detach(), targets, context)
+            sums = compiled.sums(objective, logits.detach(), targets, context)
         total, number, gradient = sums or in_blocks(objective, logits.detach(), targets, context, wanted)
     if gradient is not None:
         total = WithGradient.apply(logits, total, gradient)  # type: ignore[no-untyped-call]
@@ -151,33 +148,6 @@ def in_blocks(
         totals.append(total)
         numbers.append(counts.sum())
     return torch.stack(totals).sum(), torch.stack(numbers).sum(), gradient
-
-
-def kept(objective: Objective, z: Tensor, t: Completed, context: Context) -> Tensor:
-    """k [B, C] bool."""
-    return t.counted if objective.keep is None else t.counted & objective.keep(z, t, context).bool()
-
-
-def value_and_slope(objective: Objective, z: Tensor, t: Completed, context: Context) -> tuple[Tensor, Tensor]:
-    """The terms and their derivatives by the logits, [B, C] both, before it is asked which of them count."""
-    positive_s, negative_s = (z, z) if objective.shape is None else objective.shape(z, t, context)
-    positive = Logistic(positive_s)
-    negative = positive if negative_s is positive_s else Logistic(negative_s)
-    up, down = objective.score.prices(positive, negative, t)
-    if objective.shape is not None:
-        slopes = objective.shape.slopes()
-        assert slopes is not None
-        up, down = (
-            side if slope == 1.0 else side._replace(slope=slope * side.slope)
-            for side, slope in zip((up, down), slopes, strict=True)
-        )
-    absent = 1.0 - t.value
-    value = t.value * up.value + absent * down.value
-    slope = t.value * up.slope + absent * down.slope
-    if objective.weigh is not None:
-        weight = objective.weigh(z, t, context)
-        value, slope = weight * value, weight * slope
-    return value, slope
 
 
 def in_dtype(targets: Targets, z: Tensor) -> Targets:
