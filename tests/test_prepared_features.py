@@ -47,23 +47,24 @@ def test_the_rule_follows_from_the_numbers(values, rule):
 
 
 @pytest.mark.parametrize("form", [np.asarray, sparse.csr_array], ids=["dense", "sparse"])
-def test_counts_become_rows_of_log_counts_times_rarity(form):
+def test_counts_become_log_counts_times_rarity_in_rows_of_one_length(form):
     made = prepared(form(COUNTS))
     rows = made.data.train.inputs.rows.numpy()
     rarity = np.log((1 + len(rows)) / (1 + (COUNTS[rows] > 0).sum(0))) + 1
     expected = np.log1p(COUNTS) * rarity
     expected /= np.maximum(np.linalg.norm(expected, axis=1, keepdims=True), 1e-12)
+    expected *= np.sqrt((COUNTS[rows] > 0).sum() / len(rows))
     assert made.config.data.prepare == "counts"
     assert np.allclose(seen(made, COUNTS), expected, atol=1e-6)
 
 
-def test_measurements_are_standardised_by_training_items_and_get_length_1():
+def test_measurements_are_standardised_by_training_items_and_get_one_length():
     values = np.concatenate([DENSE + 1e4, np.full((60, 1), 7, np.float32)], 1)
     made = prepared(values)
     train = values[made.data.train.inputs.rows.numpy()].astype(np.float64)
     expected = np.zeros(values.shape)
     expected[:, :5] = (values[:, :5] - train[:, :5].mean(0)) / train[:, :5].std(0)
-    expected /= np.linalg.norm(expected, axis=1, keepdims=True)
+    expected *= np.sqrt(5) / np.linalg.norm(expected, axis=1, keepdims=True)  # the sixth column never changes
     assert np.allclose(seen(made, values), expected, atol=5e-3)
 
 

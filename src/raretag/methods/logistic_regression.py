@@ -44,7 +44,7 @@ from raretag.objective.completions import UnknownIsNegative
 from raretag.objective.reductions import Per, reduction
 from raretag.objective.scores import CrossEntropy
 
-STRENGTHS = (0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0)
+STRENGTHS = (0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0)  # times the mean of |x|^2: K if rows have length 1
 _SPARSE = 0.2  # features of which no more are filled are kept as a sparse matrix
 
 
@@ -112,7 +112,8 @@ class LogisticRegression(Method):
         fold = chance.permutation(len(positive), self.seed, 7) % self.folds  # [N]
         parts = [((fold != k).nonzero().flatten(), (fold == k).nonzero().flatten()) for k in range(self.folds)]
         starts: list[Tensor | None] = [None] * self.folds
-        for at, strength in enumerate(STRENGTHS):
+        scale = len(positive) / max(float((x * x).sum()), 1e-12)
+        for at, strength in enumerate(scale * one for one in STRENGTHS):
             z = torch.zeros_like(positive)
             for k, (rest, held) in enumerate(parts):
                 starts[k] = theta = solved(_rows(x, rest), positive[rest], strength, starts[k], 1e-3)
@@ -121,7 +122,7 @@ class LogisticRegression(Method):
             known = self.found[: at + 1]
             if at >= 2 and known[-1] < known[-2] < known[-3]:
                 break
-        return STRENGTHS[int(self.found.nan_to_num(-1.0).argmax())]
+        return scale * STRENGTHS[int(self.found.nan_to_num(-1.0).argmax())]
 
     def vital_signs(self) -> dict[str, float]:
         return {**super().vital_signs(), "strength": float(self.strength)}
