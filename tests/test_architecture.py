@@ -22,6 +22,7 @@ MAY_IMPORT = {
     "engine": {"core", "labels", "metrics"},
     "suggest": {"core", "labels", "metrics", "engine"},
 }
+MAY_IMPORT["recommend"] = {"core", "labels", "metrics", "engine"}  # runs candidates and compares them
 MAY_IMPORT["figures"] = {"core", "labels", "engine"}  # reads runs, and makes their data and models again
 MAY_IMPORT["bench"] = set(MAY_IMPORT)
 MAY_IMPORT["cli"] = set(MAY_IMPORT)

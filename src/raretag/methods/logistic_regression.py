@@ -20,7 +20,7 @@ Departs from the paper:
     the weights; one K for all labels.
 
 Departs from the authors' code:
-    scikit-learn's OneVsRestClassifier wraps around in a uint8 label matrix of more than 255 columns; there is none here.
+    scikit-learn's OneVsRestClassifier miscounts in a uint8 label matrix of more than 255 columns.
 """
 
 from __future__ import annotations
