@@ -32,7 +32,7 @@ TIE = 0.005  # mAP: a simpler method that is so near, and not clearly worse, is 
 RESAMPLES = 200
 
 
-class OutOfTime(Exception):
+class OutOfTimeError(Exception):
     """The budget is used up in the middle of a run."""
 
 
@@ -112,7 +112,7 @@ def race(
                 scores = train_without(
                     config, data, rows, lambda epochs: in_time(clock() <= end or not any(done.values()))
                 )
-            except OutOfTime:
+            except OutOfTimeError:
                 continue
             logits[one.label][torch.from_numpy(rows)] = scores
             done[one.label], seconds[one.label] = fold + 1, clock() - started
@@ -143,7 +143,7 @@ def is_tie(behind: Difference) -> bool:
 
 def in_time(still: bool) -> None:
     if not still:
-        raise OutOfTime
+        raise OutOfTimeError
 
 
 def sampled(
