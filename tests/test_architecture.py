@@ -25,6 +25,7 @@ MAY_IMPORT = {
     # reads new items as `data` reads those of training, and rebuilds the model as `engine` builds it
     "serve": {"core", "labels", "metrics", "data", "engine"},
 }
+MAY_IMPORT["recommend"] = {"core", "labels", "metrics", "engine"}  # runs candidates and compares them
 MAY_IMPORT["figures"] = {"core", "labels", "engine"}  # reads runs, and makes their data and models again
 MAY_IMPORT["bench"] = set(MAY_IMPORT)
 MAY_IMPORT["cli"] = set(MAY_IMPORT)

@@ -76,11 +76,15 @@ def inspect_(
     ] = None,
     picture: Annotated[Path | None, typer.Option(help="Draw the distribution into this PNG, SVG or PDF.")] = None,
     json_: Annotated[Path | None, typer.Option("--json", help="Write the numbers into this file.")] = None,
+    recommend: Annotated[
+        bool, typer.Option("--recommend", help="Try a few methods on folds of the training items, and name one.")
+    ] = False,
+    minutes: Annotated[float, typer.Option(help="Time for --recommend.")] = 5.0,
 ) -> None:
     """Look at the labels of a data set before training."""
     from raretag.cli.inspect import inspect_data
 
-    inspect_data(data, set_ or [], picture, json_)
+    inspect_data(data, set_ or [], picture, json_, minutes if recommend else None)
 
 
 @app.command()

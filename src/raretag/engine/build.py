@@ -142,6 +142,10 @@ def settled(config: Config, data: DataSet, method: Method, *, own_model: bool = 
         for section, name in chosen.items()
         if getattr(config, section).name == "auto"
     }
+    if method.solves:
+        changes["train"] = config.train.model_copy(update={"epochs": 1})
+        if config.model.name == "auto":  # a linear classifier of the inputs themselves
+            changes["model"] = config.model.model_copy(update={"name": "mlp", "layers": 0})
     rule = "raw" if own_model else suited(config.data.prepare, data.train.inputs)
     changes["data"] = config.data.model_copy(update={"prepare": rule})
     return config.model_copy(update=changes)

@@ -40,7 +40,7 @@ def suited(rule: Rule, inputs: Inputs) -> Rule:
 
 
 def before(rule: Rule, size: int, backbone: nn.Module) -> nn.Module:
-    """The backbone behind the module of its rule. A rule that was never settled is that of a run before there was one."""
+    """The backbone behind the module of its rule; an unsettled rule is that of a run from before there were any."""
     if rule in ("auto", "raw"):
         return backbone
     prepared: nn.Module = catalogue.build("models.prepare", rule, {}, size=size, backbone=backbone)

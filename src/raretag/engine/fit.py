@@ -154,6 +154,11 @@ def fit(training: Training) -> Iterator[Step]:
             progress.stage_step = 0
             training.average = None  # what a stage begins with is no average of what was before
             method.begin_stage(number, training.model, lambda: features(training))
+            if method.solves:
+                progress.epoch, progress.step = settings.epochs, 1
+                loss = solved_loss(training)
+                yield Step(epoch, 1, loss, 0.0, True, loss)
+                return
             training.enter(number)
         sampler = training.make_sampler(method.stages[number].sampler)
         batches = cut(sampler.epoch(epoch), settings.batch_size)
@@ -175,6 +180,14 @@ def fit(training: Training) -> Iterator[Step]:
                 progress.epoch, progress.batch, progress.loss_sum = epoch + 1, 0, 0.0
                 progress.found = progress.mistaken = 0
             yield Step(epoch, progress.step, loss, rate * settings.learning_rate, ends, mean, found, mistaken)
+
+
+@torch.no_grad()
+def solved_loss(training: Training) -> float:
+    """The objective at the solution, on the first items: to be seen beside the losses of other methods."""
+    rows = torch.arange(min(len(training.items), 4 * training.settings.batch_size))
+    outputs = training.model.eval()(training.place(training.items.inputs.batch(rows)))
+    return float(training.method.eval().loss(outputs, *seen(training, rows)))
 
 
 def learn(training: Training, rows: Tensor, inputs: Tensor, rate: float) -> float:

@@ -1,4 +1,4 @@
-"""Counts, such as words of a text: log1p(x) (ln((1 + N) / (1 + N_d)) + 1), then rows of length 1.
+"""Counts, such as words of a text: log1p(x) (ln((1 + N) / (1 + N_d)) + 1), then rows of one length.
 
 N training items, of which N_d have something in column d.
 """
@@ -20,6 +20,7 @@ class Counts(UnitRows):
 
     def learn(self, items: int, filled: Tensor, mean: Tensor, deviation: Tensor) -> None:
         self.rarity.copy_(torch.log((1 + items) / (1 + filled)) + 1)
+        self.length.copy_((filled.sum() / items).clamp(min=1).sqrt())
 
     def columns(self, inputs: Tensor) -> Tensor:
         return torch.log1p(inputs.clamp(min=0)) * self.rarity

@@ -1,4 +1,4 @@
-"""Measurements, such as the features of a network: each column to mean 0 and deviation 1, then rows of length 1.
+"""Measurements, such as the features of a network: each column to mean 0 and deviation 1, then rows of one length.
 
 A column that never changes in training becomes 0.
 """
@@ -24,6 +24,7 @@ class Dense(UnitRows):
         steady = deviation <= 1e-6 * mean.abs().clamp(min=1)  # float32 cannot tell them apart
         self.mean.copy_(mean)
         self.factor.copy_(torch.where(steady, 0.0, 1 / torch.where(steady, 1.0, deviation)))
+        self.length.copy_((~steady).sum().clamp(min=1).sqrt())
 
     def columns(self, inputs: Tensor) -> Tensor:
         return (inputs - self.mean) * self.factor
