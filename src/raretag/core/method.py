@@ -35,7 +35,9 @@ class Method(nn.Module):
     head: str = "linear"  # how the paper gets from features to logits, likewise
     branches: str = "single"  # how backbones and heads are wired to a model, likewise
     stages: tuple[Stage, ...] = (Stage(),)
-    solves: bool = False  # `begin_stage` finds the classifier itself: there are no steps, and features are taken as given
+    solves: bool = (
+        False  # `begin_stage` finds the classifier itself: there are no steps, and features are taken as given
+    )
 
     def __init__(self, objective: Objective) -> None:
         super().__init__()
