@@ -11,8 +11,9 @@ from table import BCE, IGNORE, Batch, Label, Same, case, cross_entropy, sigmoid
 
 @case("ml_gcn", {"reduce": "rows"}, same=[Same(IGNORE, BCE)])
 @case("lws", {"reduce": "rows"}, same=[Same(IGNORE, BCE)])
+@case("logit_shift", {"reduce": "rows"}, {"strength": 0.5}, same=[Same(IGNORE, BCE)])
 @case("oltr", {"weight": 1.0, "repel_weight": 1.0}, same=[Same(IGNORE, BCE)])
-def _(at: Label, weight=0.01, repel_weight=0.01) -> float:
+def _(at: Label, weight=0.01, repel_weight=0.01, strength=1.0) -> float:
     return cross_entropy(at.p, at.y)
 
 

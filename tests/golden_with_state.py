@@ -56,7 +56,7 @@ class WithState:
         given = self.losses["zhang_eq12_epoch7_of10_pseudo_q"]
         method = build_method("dynamic_pseudo_labels", self.statistics, items=self.items, **options)
         if epoch:
-            method.objective.complete.recall = lambda items, like: tensor(given["pseudo"])
+            method.objective.complete.recall = lambda items, like, context: tensor(given["pseudo"])
         drawn = 1.0 - tensor(given["q_keep_mask(applies to unknown only)"])
         return self.run(method, Targets(self.partial, self.partial >= 0), drawn, epoch, shift)
 

@@ -16,13 +16,17 @@ MAY_IMPORT = {
     "models": {"core"},
     "objective": {"core"},
     "metrics": {"core"},
+    "streamed": {"core", "labels", "objective", "methods"},  # knows cross entropy and one sampled method by heart
     "data": {"core", "labels"},
     "report": set(),
     "methods": {"core", "objective", "sampling", "models"},
     "engine": {"core", "labels", "metrics"},
+    "suggest": {"core", "labels", "metrics", "engine"},
     # reads new items as `data` reads those of training, and rebuilds the model as `engine` builds it
     "serve": {"core", "labels", "metrics", "data", "engine"},
 }
+MAY_IMPORT["recommend"] = {"core", "labels", "metrics", "engine"}  # runs candidates and compares them
+MAY_IMPORT["figures"] = {"core", "labels", "engine"}  # reads runs, and makes their data and models again
 MAY_IMPORT["bench"] = set(MAY_IMPORT)
 MAY_IMPORT["cli"] = set(MAY_IMPORT)
 SOURCE = Path(__file__).parent.parent / "src" / "raretag"
@@ -67,7 +71,9 @@ def test_room_has_a_name_of_its_own(path):
     assert path.stem not in {"utils", "helpers", "common", "misc"}
 
 
-@pytest.mark.parametrize("command", [["--help"], ["train", "--help"], ["list", "methods"], ["list", "data", "--plain"]])
+@pytest.mark.parametrize(
+    "command", [["--help"], ["train", "--help"], ["list", "methods"], ["list", "data", "--plain"], ["list", "figures"]]
+)
 def test_a_start_without_work_does_not_load_torch(command):
     code = (
         "import sys; from raretag.cli.main import app\n"

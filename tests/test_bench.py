@@ -4,12 +4,18 @@ import json
 import subprocess
 import sys
 
+import numpy as np
 import pytest
+import torch
+from safetensors.torch import load_file, save_file
 
+from raretag.bench import paired, runner, table
 from raretag.bench import plan as plans
-from raretag.bench import runner, table
 from raretag.core.errors import UserError
+from raretag.engine import evidence
 from raretag.engine.config import compose
+from raretag.engine.run import run
+from raretag.labels.store import LabelStore
 
 PLAN = """
 title: a small grid
@@ -49,6 +55,14 @@ def test_the_grid_has_every_combination_once_and_names_tell_them_apart(small):
     assert [cell.seed for cell in grid] == [0] * 4 + [1] * 4
 
 
+def test_a_part_of_the_grid_can_be_named(small):
+    grid = plans.cells(small, "small", ["PPL", "seed 1", "AN"])
+    assert [(cell.setting.label, cell.method.label, cell.seed) for cell in grid] == [("PPL", "AN", 1)]
+    assert len(plans.cells(small, "small", ["BCE", "AN", "PPL"])) == 4
+    with pytest.raises(UserError, match="did you mean 'seed 1'"):
+        plans.cells(small, "small", ["seed1"])
+
+
 def test_an_unknown_budget_or_plan_is_answered_with_the_known_ones(small):
     with pytest.raises(UserError, match="small"):
         plans.cells(small, "smal")
@@ -70,7 +84,7 @@ def test_the_table_marks_the_best_and_shows_the_paper(small, tmp_path):
     text = table.markdown(small, found)
     assert "| BCE | <u>41.0 ± 1.4</u> (50.0) | - |" in text
     assert "| AN | **61.0 ± 1.4** | - |" in text
-    assert "| AN | - | - |" in text  # the setting that has not been run
+    assert "PPL" not in text  # the setting that has not been run
     assert r"\textbf{61.0 $\pm$ 1.4}" in table.latex(small, found)
     assert '"digits' not in table.csv(small, found).splitlines()[0]
     assert table.csv(small, found).splitlines()[1].startswith('"all","BCE","mAP",0.410000')
@@ -79,11 +93,65 @@ def test_the_table_marks_the_best_and_shows_the_paper(small, tmp_path):
 def test_a_grid_runs_and_what_is_done_is_not_run_again(small, tmp_path):
     grid = [cell for cell in plans.cells(small, "small") if cell.seed == 0 and cell.setting.label == "PPL"]
     told = []
-    assert runner.run(grid, tmp_path, jobs=2, threads=1, tell=lambda *what: told.append(what)) == []
+    assert runner.run(grid, tmp_path, jobs=2, threads=1, tell=lambda *what: told.append(what)) == {}
     assert len(told) == 2
     assert all(runner.is_done(tmp_path / cell.name) for cell in grid)
+    alone = run(compose(None, list(grid[0].changes), seed=0), tmp_path / "alone", say=lambda line: None)
+    assert alone["metrics"]["final"] == table.final_of(tmp_path / grid[0].name)  # sharing a process changes nothing
     runner.run(grid, tmp_path, jobs=2, threads=1, tell=lambda *what: told.append(what))
     assert len(told) == 2
+
+
+def test_a_row_may_read_out_the_model_of_another_one(tmp_path):
+    shifted = "  - {label: shifted, set: {method.name: logit_shift}, trained_as: AN}"
+    (tmp_path / "grid.yaml").write_text(PLAN.replace("seeds: [0, 1]", f"{shifted}\nseeds: [0]"))
+    plan = plans.load(str(tmp_path / "grid.yaml"))
+    grid = [cell for cell in plans.cells(plan, "small") if cell.setting.label == "PPL" and cell.method.label != "BCE"]
+    assert runner.run(grid, tmp_path, jobs=1, threads=1, tell=lambda *what: None) == {}
+    plain, moved = (load_file(tmp_path / cell.name / "logits.safetensors")["test"] for cell in grid)
+    apart = moved - plain
+    assert apart.abs().max() > 0.1
+    assert (apart - apart[0]).abs().max() < 1e-5  # one number for each label
+    weights = [load_file(tmp_path / cell.name / "model.safetensors") for cell in grid]
+    assert all(weights[0][name].equal(weights[1][name]) for name in weights[0])
+
+
+def test_data_that_is_not_there_is_said_once_and_the_rest_is_run(tmp_path):
+    absent = "data:\n  - {label: VOC, set: {data.name: voc_mlt, data.root: nowhere}}"
+    (tmp_path / "grid.yaml").write_text(PLAN.replace("data:", absent, 1).replace("[0, 1]", "[0]"))
+    (tmp_path / "nowhere").mkdir()
+    command = [sys.executable, "-m", "raretag", "bench", "grid.yaml", "--paired"]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, timeout=200)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.count("VOC was not run: voc_mlt needs") == 1
+    assert "host.robots.ox.ac.uk" in "".join(done.stderr.split())
+    assert "### digits, all" in done.stdout
+    assert "### VOC" not in done.stdout
+    assert "| mAP - BCE |" in done.stdout
+
+
+def test_a_method_that_does_the_same_has_a_difference_of_nothing(small, tmp_path):
+    grid = [cell for cell in plans.cells(small, "small") if cell.setting.label == "all"]
+    labels = LabelStore.from_dense(np.eye(3, dtype=np.int8).repeat(20, axis=0))
+    right, wrong = 4.0 * torch.eye(3).repeat_interleave(20, 0), torch.arange(180.0).view(60, 3).cos()
+    for cell in grid:
+        (tmp_path / cell.name).mkdir()
+        save_file({"test": right if cell.method.label == "AN" else wrong}, tmp_path / cell.name / "logits.safetensors")
+        evidence.write(tmp_path / cell.name, evidence.packed("test", labels.targets()))
+    better = paired.against_first(grid, tmp_path)["AN"]
+    assert 0.3 < better.low < better.value < better.high < 1
+    for cell in grid:
+        save_file({"test": right}, tmp_path / cell.name / "logits.safetensors")
+    same = paired.against_first(grid, tmp_path)["AN"]
+    assert (same.value, same.low, same.high, same.p_value) == (0, 0, 0, 1)
+
+
+def test_two_runners_do_not_share_a_folder(small, tmp_path):
+    lock = runner.alone(tmp_path)
+    with pytest.raises(UserError, match="another `raretag bench` is at work"):
+        runner.run(plans.cells(small, "small"), tmp_path, jobs=1, threads=1, tell=lambda *what: None)
+    lock.close()
+    runner.alone(tmp_path).close()
 
 
 def test_a_cell_that_fails_is_named_with_its_reason(tmp_path):

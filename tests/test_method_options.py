@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from math import log
 from typing import Any
 
 import pytest
+import torch
 
 from cases import CASES
 from raretag.core.catalogue import build_method, entries, find, make_method, parameters
@@ -90,3 +92,13 @@ def test_a_share_of_the_epochs_is_over_at_a_whole_epoch() -> None:
     assert begins == list(range(101))
     assert not has_begun(Context(epoch=2, epochs=30), 0.1)
     assert has_begun(Context(epoch=3, epochs=30), 0.1)
+
+
+def test_a_logit_shift_moves_the_prediction_of_a_label_by_its_own_odds():
+    statistics = LabelStatistics.of_counts([50, 10, 0], items=100)  # a label never seen counts as seen once
+    outputs = torch.zeros(1, 3, dtype=torch.float64)
+    shifted = build_method("logit_shift", statistics, items=100, strength=0.5).logits(outputs)
+    share = [0.5, 0.1, 0.01]
+    middle = sum(share) / 3
+    expected = [0.5 * (log(middle / (1 - middle)) - log(s / (1 - s))) for s in share]
+    assert shifted[0].tolist() == pytest.approx(expected, abs=1e-9)

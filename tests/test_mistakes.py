@@ -56,9 +56,10 @@ def test_numbers_may_be_written_with_an_exponent():
     assert compose(None, ["train.learning_rate=1e-3"]).train.learning_rate == 1e-3
 
 
-def test_a_recipe_replaces_what_a_file_said(tmp_path):
+@pytest.mark.parametrize("changes", [["train.recipe=plm", "train.epochs=3"], ["train.epochs=3", "train.recipe=plm"]])
+def test_a_recipe_replaces_what_a_file_said_but_not_what_is_said_beside_it(tmp_path, changes):
     (tmp_path / "c.yaml").write_text(compose(None, ["train.batch_size=7"]).to_yaml())
-    config = compose(tmp_path / "c.yaml", ["train.recipe=plm", "train.epochs=3"])
+    config = compose(tmp_path / "c.yaml", changes)
     assert (config.train.optimizer, config.train.batch_size, config.train.epochs) == ("sgd", 128, 3)
 
 

@@ -105,6 +105,14 @@ def test_undersampling_takes_at_most_s_for_a_label_and_an_item_once():
     assert set(rows) != set(sampler.epoch(1).numpy())
 
 
+def test_undersampling_matched_in_steps_draws_until_an_epoch_is_as_long_as_the_data():
+    dense = np.eye(4, dtype=np.int8).repeat([50, 20, 5, 1], axis=0)
+    rows = build("undersample", dense, per_label=10, match_steps=True).epoch(0).numpy()
+    assert len(rows) == 76
+    assert dense[rows[:52]].sum(0).tolist() == [20, 20, 10, 2]  # two whole draws of 26
+    assert set(rows[:26]) != set(rows[26:52])
+
+
 def test_repeat_factors_follow_their_formula():
     dense = np.zeros((100, 2), dtype=np.int8)
     dense[:, 0], dense[:4, 1] = 1, 1  # f = 1 and 0.04

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import itertools
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,8 @@ class Row(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
     label: str
     set: dict[str, Any] = {}
+    budgets: dict[str, dict[str, Any]] = {}  # what it stands for under one budget only
+    trained_as: str | None = None  # for a method: another one that trains the same and is only read out otherwise
     published: dict[str, float] = {}  # for a method: "data, setting, metric" -> the paper's own number
 
 
@@ -49,6 +52,11 @@ class Cell:
     changes: tuple[str, ...]
 
     @property
+    def key(self) -> tuple[str, str, int]:
+        """What cells of different methods have in common when they compare."""
+        return self.data.label, self.setting.label, self.seed
+
+    @property
     def name(self) -> str:
         words = "-".join(row.label for row in (self.data, self.setting, self.method))
         plain = "".join(letter if letter.isalnum() else "-" for letter in words.lower())
@@ -72,15 +80,29 @@ def load(name: str) -> Plan:
         raise UserError(f"the plan '{path}' is not understood: {reason}") from None
 
 
-def cells(plan: Plan, budget: str) -> list[Cell]:
-    """All runs, seed by seed, so that a grid that is stopped early has whole seeds."""
+def cells(plan: Plan, budget: str, only: Collection[str] = ()) -> list[Cell]:
+    """All runs, seed by seed, so that a grid that is stopped early has whole seeds.
+
+    `only`: labels ("VOC-MLT", "DB-Focal", "seed 0"). An axis of which some are named keeps those, others stay whole.
+    """
     if budget not in plan.budgets:
         raise UserError(f"this plan has no budget '{budget}'; {nearest(budget, plan.budgets)}")
     found = []
     for seed, data, setting, method in itertools.product(plan.seeds, plan.data, plan.settings, plan.methods):
-        merged = {**plan.budgets[budget], **data.set, **setting.set, **method.set}
+        own = [row.set | row.budgets.get(budget, {}) for row in (data, setting, method)]
+        merged = {**plan.budgets[budget], **own[0], **own[1], **own[2]}
         changes = tuple(
             f"{key}={yaml.safe_dump(value, default_flow_style=True).splitlines()[0]}" for key, value in merged.items()
         )
         found.append(Cell(data, setting, method, seed, changes))
-    return found
+    return [cell for cell in found if wanted(cell, plan, only)] if only else found
+
+
+def wanted(cell: Cell, plan: Plan, only: Collection[str]) -> bool:
+    rows = (plan.data, plan.settings, plan.methods)
+    axes = [*([row.label for row in axis] for axis in rows), [f"seed {seed}" for seed in plan.seeds]]
+    for word in only:
+        if not any(word in axis for axis in axes):
+            raise UserError(f"this plan has no '{word}'; {nearest(word, itertools.chain(*axes))}")
+    mine = (cell.data.label, cell.setting.label, cell.method.label, f"seed {cell.seed}")
+    return all(label in only or not set(only) & set(axis) for label, axis in zip(mine, axes, strict=True))

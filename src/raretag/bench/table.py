@@ -9,7 +9,9 @@ from pathlib import Path
 from statistics import mean, stdev
 from typing import Any
 
+from raretag.bench.paired import against_first
 from raretag.bench.plan import Cell, Plan, cells
+from raretag.metrics.bootstrap import Difference
 
 
 @dataclass(frozen=True)
@@ -36,18 +38,23 @@ class Section:
 
     title: str
     rows: dict[str, dict[str, Entry]]
+    against: dict[str, Difference]  # mAP of a method minus that of the first, if asked for
 
 
-def sections(plan: Plan, budget: str, runs: Path) -> list[Section]:
+def sections(plan: Plan, budget: str, runs: Path, *, paired: bool = False) -> list[Section]:
+    """What has been run so far. `paired`: also whether a method differs from the first beyond the choice of items."""
     finished = [(cell, final_of(runs / cell.name)) for cell in cells(plan, budget)]
     found = []
     for data in plan.data:
         for setting in plan.settings:
             here = [(cell, final) for cell, final in finished if cell.data == data and cell.setting == setting]
+            if all(final is None for _, final in here):
+                continue
             columns = {metric: column(plan, here, metric) for metric in plan.metrics}
             rows = {method.label: {m: columns[m][method.label] for m in columns} for method in plan.methods}
             words = [row.label for row, axis in ((data, plan.data), (setting, plan.settings)) if len(axis) > 1]
-            found.append(Section(", ".join(words), rows))
+            against = against_first([cell for cell, final in here if final is not None], runs) if paired else {}
+            found.append(Section(", ".join(words), rows, against))
     return found
 
 
@@ -71,12 +78,22 @@ def markdown(plan: Plan, found: list[Section]) -> str:
     lines = []
     for section in found:
         lines += [f"### {section.title}", ""] if section.title else []
-        lines += ["| method | " + " | ".join(plan.metrics) + " |", "|---|" + "---|" * len(plan.metrics)]
+        heads = [*plan.metrics, *([f"mAP - {plan.methods[0].label}"] if section.against else [])]
+        lines += ["| method | " + " | ".join(heads) + " |", "|---|" + "---|" * len(heads)]
         for label, row in section.rows.items():
             shown = [entry.shown(lambda t: f"**{t}**", lambda t: f"<u>{t}</u>") for entry in row.values()]
+            shown += [difference(section.against.get(label))] if section.against else []
             lines.append(f"| {label} | " + " | ".join(shown) + " |")
         lines.append("")
     return "\n".join(lines)
+
+
+def difference(found: Difference | None) -> str:
+    """In points, with the 95 % interval; bold where it does not hold 0."""
+    if found is None:
+        return ""
+    text = f"{100 * found.value:+.1f} [{100 * found.low:+.1f}, {100 * found.high:+.1f}]"
+    return f"**{text}**" if found.low > 0 or found.high < 0 else text
 
 
 def latex(plan: Plan, found: list[Section]) -> str:
@@ -104,7 +121,30 @@ def csv(plan: Plan, found: list[Section]) -> str:
                 own = "" if entry.published is None else str(entry.published)
                 quoted = [f'"{word}"' for word in (section.title, label, metric)]
                 lines.append(",".join([*quoted, middle, spread, str(len(numbers)), own]))
+        for label, found in section.against.items():
+            quoted = [f'"{word}"' for word in (section.title, label, f"mAP - {plan.methods[0].label}")]
+            lines.append(",".join([*quoted, f"{found.value:.6f}", f"{found.standard_error:.6f}", "", ""]))
     return "\n".join(lines) + "\n"
+
+
+def jsonl(plan: Plan, budget: str, runs: Path) -> str:
+    """A line for each finished run: what it was, its numbers (but for those of single classes), its time and place."""
+    lines = []
+    for cell in cells(plan, budget):
+        path = runs / cell.name / "record.json"
+        if path.is_file():
+            record = json.loads(path.read_text(encoding="utf-8"))
+            final = {name: value for name, value in record["metrics"]["final"].items() if name != "per_class"}
+            seconds = sum(row.get("seconds", 0.0) for row in _log(runs / cell.name))
+            what = {"data": cell.data.label, "setting": cell.setting.label, "method": cell.method.label}
+            about = {"seconds": round(seconds, 1), "environment": record["environment"]}
+            lines.append(json.dumps(what | {"seed": cell.seed, "changes": cell.changes, "final": final} | about))
+    return "\n".join(lines)
+
+
+def _log(folder: Path) -> list[dict[str, Any]]:
+    path = folder / "metrics.jsonl"
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()] if path.is_file() else []
 
 
 def final_of(folder: Path) -> dict[str, Any] | None:

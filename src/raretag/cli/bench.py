@@ -10,44 +10,63 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from raretag.bench import plan as plans
 from raretag.bench import runner, table
 from raretag.bench.plan import Cell, Plan
+from raretag.bench.runner import Answer
 from raretag.core.errors import UserError
 
 FORMATS = {"markdown": table.markdown, "csv": table.csv, "latex": table.latex}
 
 
 def bench_plan(
-    name: str, budget: str, jobs: int, threads: int, out: Path | None, form: str, *, dry_run: bool, only_table: bool
+    name: str,
+    budget: str,
+    only: list[str],
+    jobs: int,
+    threads: int,
+    out: Path | None,
+    form: str,
+    *,
+    dry_run: bool,
+    only_table: bool,
+    paired: bool,
 ) -> None:
-    if form not in FORMATS:
-        raise UserError(f"there is no format '{form}'; expected one of {', '.join(FORMATS)}")
+    if form not in (*FORMATS, "jsonl"):
+        raise UserError(f"there is no format '{form}'; expected one of {', '.join(FORMATS)}, jsonl")
     plan = plans.load(name)
-    grid = plans.cells(plan, budget)
+    grid = plans.cells(plan, budget, only)
     runs = out or Path("runs") / "bench" / f"{Path(name).stem}-{budget}"
     console = Console(stderr=True)
     if dry_run:
         estimate(console, plan, grid, runs, jobs, threads)
         return
-    complaints = [] if only_table else work(console, grid, runs, jobs, threads)
-    print(FORMATS[form](plan, table.sections(plan, budget, runs)))
+    failures = {} if only_table else work(console, grid, runs, jobs, threads)
+    if form == "jsonl":
+        print(table.jsonl(plan, budget, runs))
+    else:
+        print(FORMATS[form](plan, table.sections(plan, budget, runs, paired=paired)))
     missing = sum(not runner.is_done(runs / cell.name) for cell in grid)
     if missing:
         console.print(f"{missing} of {len(grid)} runs are not finished; the same command goes on with them")
-    if complaints:
-        raise UserError(f"{len(complaints)} runs failed, first {complaints[0]}")
+    for data, answer in failures.items():
+        if answer.absent:
+            console.print(f"{data} was not run: {answer.complaint}", highlight=False)
+    broken = {name: answer.complaint for name, answer in failures.items() if not answer.absent}
+    if broken:
+        name, complaint = next(iter(broken.items()))
+        raise UserError(f"{len(broken)} runs failed, first {name}: {complaint}")
 
 
-def work(console: Console, grid: list[Cell], runs: Path, jobs: int, threads: int) -> list[str]:
+def work(console: Console, grid: list[Cell], runs: Path, jobs: int, threads: int) -> dict[str, Answer]:
     columns = (TextColumn("{task.description}"), BarColumn(20), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=console) as progress:
         done = sum(runner.is_done(runs / cell.name) for cell in grid)
         task = progress.add_task("runs", total=len(grid), completed=done)
 
-        def tell(cell: Cell, seconds: float, complaint: str) -> None:
+        def tell(cell: Cell, seconds: float, answer: Answer) -> None:
             progress.update(
                 task, advance=1, description=f"last: {cell.method.label}, seed {cell.seed}, {seconds:.0f} s"
             )
-            if complaint:
-                progress.console.print(f"{cell.name}: {complaint}", highlight=False)
+            if answer.complaint and not answer.absent:
+                progress.console.print(f"{cell.name}: {answer.complaint}", highlight=False)
 
         return runner.run(grid, runs, jobs=jobs, threads=threads, tell=tell)
 
@@ -61,13 +80,15 @@ def estimate(console: Console, plan: Plan, grid: list[Cell], runs: Path, jobs: i
         print(f"{state:7s} {cell.data.label} | {cell.setting.label} | {cell.method.label} | seed {cell.seed}")
     left = [cell for cell in grid if not runner.is_done(runs / cell.name)]
     seconds: dict[tuple[str, str], float] = {}
+    worker = runner.Worker(threads)
     with tempfile.TemporaryDirectory() as folder:
         for cell in left:
             key = (cell.data.label, cell.method.label)
             if key not in seconds:
-                seconds[key] = runner.calibrate(cell, Path(folder) / str(len(seconds)), threads)
+                seconds[key] = runner.calibrate(cell, Path(folder) / str(len(seconds)), worker)
                 console.print(
                     f"{cell.method.label} on {cell.data.label}: about {seconds[key]:.0f} s a run", highlight=False
                 )
+    worker.close()
     total = sum(seconds[cell.data.label, cell.method.label] for cell in left) / jobs
     print(f"{len(left)} of {len(grid)} runs to do, about {total / 60:.0f} minutes with {jobs} jobs")

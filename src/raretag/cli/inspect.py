@@ -16,7 +16,9 @@ from raretag.engine.config import compose
 PICTURES = (".png", ".svg", ".pdf")
 
 
-def inspect_data(data: str, changes: list[str], picture: Path | None, into: Path | None) -> None:
+def inspect_data(
+    data: str, changes: list[str], picture: Path | None, into: Path | None, minutes: float | None = None
+) -> None:
     config = compose(None, changes, data)
     check_names(config)
     for path in (picture, into):
@@ -41,6 +43,10 @@ def inspect_data(data: str, changes: list[str], picture: Path | None, into: Path
 
         draw(description, picture, f"{called(config)}: {description['items']:,} training items")
         console.print(f"picture: {picture}", highlight=False)
+    if minutes is not None:
+        from raretag.cli.recommend import recommend
+
+        description["recommended"] = recommend(data, changes, minutes)
     if into is not None:
         into.write_text(json.dumps(description, indent=1) + "\n", encoding="utf-8")
         console.print(f"numbers: {into}", highlight=False)

@@ -11,9 +11,10 @@ from rich.table import Table
 
 from raretag.bench import plan as plans
 from raretag.core import catalogue
+from raretag.figures.parts import papers
 
 WIDE = 120  # columns of a terminal from which there is room for more than name and summary
-ROOMS = {"methods": "methods", "data": "data", "models": "models", "samplers": "sampling"}
+ROOMS = {"methods": "methods", "data": "data", "models": "models", "samplers": "sampling", "figures": "figures"}
 
 
 def show(room: str, *, plain: bool) -> None:
@@ -27,11 +28,11 @@ def show(room: str, *, plain: bool) -> None:
     console = Console()
     if not console.is_terminal:  # into a file or a pipe: wide enough for one line each
         console.width = 260
-    columns = {"methods": of_method, "data": of_data}.get(room, lambda entry: {})
+    columns = {"methods": of_method, "data": of_data, "figures": of_figure}.get(room, lambda entry: {})
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("name", no_wrap=True, style="cyan")
     table.add_column("what it is")
-    for name in columns(entries[0]) if console.width >= WIDE or room == "data" else ():
+    for name in columns(entries[0]) if console.width >= WIDE or room in ("data", "figures") else ():
         table.add_column(name, overflow="fold")
     for entry in entries:
         table.add_row(entry.name, entry.summary, *list(columns(entry).values())[: len(table.columns) - 2])
@@ -51,6 +52,10 @@ def show_plans(*, plain: bool) -> None:
 
 def of_method(entry: catalogue.Entry) -> dict[str, str]:
     return {"from": cited(entry.source), "fills": " ".join(entry.slots)}
+
+
+def of_figure(entry: catalogue.Entry) -> dict[str, str]:
+    return {"also called": " ".join(number for number, (name, _) in papers.numbers().items() if name == entry.name)}
 
 
 def of_data(entry: catalogue.Entry) -> dict[str, str]:

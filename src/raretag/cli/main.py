@@ -27,6 +27,7 @@ class Room(str, Enum):
     models = "models"
     samplers = "samplers"
     plans = "plans"
+    figures = "figures"
 
 
 def main() -> None:
@@ -60,7 +61,7 @@ def list_(
     room: Annotated[Room, typer.Argument(help="What to list.")] = Room.methods,
     plain: Annotated[bool, typer.Option("--plain", help="Bare names, one a line.")] = False,
 ) -> None:
-    """List methods, data sets, models or samplers."""
+    """List methods, data sets, models, samplers, plans or figures."""
     from raretag.cli.listing import show
 
     show(room.value, plain=plain)
@@ -75,28 +76,59 @@ def inspect_(
     ] = None,
     picture: Annotated[Path | None, typer.Option(help="Draw the distribution into this PNG, SVG or PDF.")] = None,
     json_: Annotated[Path | None, typer.Option("--json", help="Write the numbers into this file.")] = None,
+    recommend: Annotated[
+        bool, typer.Option("--recommend", help="Try a few methods on folds of the training items, and name one.")
+    ] = False,
+    minutes: Annotated[float, typer.Option(help="Time for --recommend.")] = 5.0,
 ) -> None:
     """Look at the labels of a data set before training."""
     from raretag.cli.inspect import inspect_data
 
-    inspect_data(data, set_ or [], picture, json_)
+    inspect_data(data, set_ or [], picture, json_, minutes if recommend else None)
 
 
 @app.command()
 def bench(
     plan: Annotated[str, typer.Argument(help="A plan by name (see `raretag list plans`), or a YAML file.")],
     budget: Annotated[str, typer.Option(help="small or paper: how long runs are, as the plan says.")] = "small",
+    only: Annotated[
+        list[str] | None,
+        typer.Option(help='Only these data, settings, methods or seeds, e.g. --only BCE --only "seed 0".'),
+    ] = None,
     jobs: Annotated[int, typer.Option(min=1, help="Runs at the same time.")] = 2,
     threads: Annotated[int, typer.Option(min=1, help="Threads of each run.")] = 1,
     out: Annotated[Path | None, typer.Option(help="Folder of the runs; default: runs/bench/PLAN-BUDGET.")] = None,
-    form: Annotated[str, typer.Option("--format", help="Of the table: markdown, csv or latex.")] = "markdown",
+    form: Annotated[
+        str,
+        typer.Option(
+            "--format", help="Of the table: markdown, csv, latex, or jsonl for a line of numbers for each run."
+        ),
+    ] = "markdown",
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the runs and an estimate of the time.")] = False,
     table: Annotated[bool, typer.Option("--table", help="Only the table of what has been run.")] = False,
+    paired: Annotated[
+        bool, typer.Option("--paired", help="Also each method's mAP against the first one's, resampling test items.")
+    ] = False,
 ) -> None:
     """Run a grid of methods, data sets and seeds, and print the table. Can be stopped and continued at any time."""
     from raretag.cli.bench import bench_plan
 
-    bench_plan(plan, budget, jobs, threads, out, form, dry_run=dry_run, only_table=table)
+    bench_plan(plan, budget, only or [], jobs, threads, out, form, dry_run=dry_run, only_table=table, paired=paired)
+
+
+@app.command()
+def figure(
+    name: Annotated[str, typer.Argument(help="By name or by the paper's number, as plm-4: `raretag list figures`.")],
+    runs: Annotated[list[str] | None, typer.Argument(help="Run folders; for drawings of data also a data set.")] = None,
+    out: Annotated[Path, typer.Option(help="A PNG, SVG or PDF.")] = Path("figure.png"),
+    set_: Annotated[
+        list[str] | None, typer.Option("--set", metavar="A=B", help="Change an option of the drawing, e.g. bins=20.")
+    ] = None,
+) -> None:
+    """Draw a figure of the papers from runs."""
+    from raretag.cli.figure import draw_figure
+
+    draw_figure(name, runs or [], out, set_ or [])
 
 
 @app.command()
@@ -121,6 +153,95 @@ def train(
     from raretag.cli.train import train_run
 
     train_run(run, data, method, config, set_ or [], seed, devices, out, resume=resume, overwrite=overwrite)
+
+
+@app.command()
+def report(
+    runs: Annotated[list[Path], typer.Argument(help="Run folders; the first is the baseline of the others.")],
+    out: Annotated[Path | None, typer.Option(help="The page; default: report.html in the last run folder.")] = None,
+    resamples: Annotated[
+        int, typer.Option(min=0, help="Of the test items, for intervals; 0: none.", show_default=True)
+    ] = 1000,
+    items: Annotated[
+        bool, typer.Option("--items/--no-items", help="Show items, for which the data is read again.")
+    ] = True,
+) -> None:
+    """Explain finished runs in one HTML page that needs no network."""
+    from raretag.cli.report import report_runs
+
+    report_runs(runs, out, resamples=resamples, with_items=items)
+
+
+@app.command()
+def suggest(
+    run: Annotated[Path, typer.Argument(help="The folder of a finished run.")],
+    data: Annotated[
+        str | None, typer.Argument(help="Data set or file to look at instead of the run's training data.")
+    ] = None,
+    most: Annotated[int, typer.Option(min=1, help="How many missing positives to suggest.")] = 500,
+    quota: Annotated[
+        float, typer.Option(help="Share of them dealt evenly to all labels, so that rare ones appear.")
+    ] = 0.3,
+    wrong: Annotated[int, typer.Option(min=0, help="How many observed labels to doubt at most.")] = 50,
+    kept: Annotated[
+        float | None, typer.Option(help="Share of the true positives that are marked, if you know it.")
+    ] = None,
+    audit: Annotated[
+        Path | None, typer.Option(help="An earlier list with answers: corrects the probabilities.")
+    ] = None,
+    folds: Annotated[int, typer.Option(min=2, help="Trainings; each scores the items that it did not see.")] = 5,
+    out: Annotated[Path | None, typer.Option(help="Folder of the list; default: RUN/suggestions.")] = None,
+    set_: Annotated[
+        list[str] | None, typer.Option("--set", metavar="A.B=C", help="Change a setting of the run.")
+    ] = None,
+    answers_from_truth: Annotated[
+        bool, typer.Option("--answers-from-truth", help="Fill in the answers, where labels were hidden on purpose.")
+    ] = False,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an earlier list.")] = False,
+) -> None:
+    """List labels that are probably missing or wrong, each with a probability.
+
+    The run is trained again on folds of its data, so that no model judges items it has seen. Stopped jobs go on.
+    """
+    from raretag.cli.suggest import suggest_labels
+
+    suggest_labels(
+        run, data, set_ or [], most=most, quota=quota, wrong=wrong, kept=kept, audit=audit, folds=folds, out=out,
+        truth=answers_from_truth, overwrite=overwrite,
+    )  # fmt: skip
+
+
+labels = typer.Typer(help="Bring answers of people into the labels.", no_args_is_help=True)
+app.add_typer(labels, name="labels")
+
+
+@labels.callback()
+def of_labels() -> None:
+    """Bring answers of people into the labels."""
+
+
+@labels.command("apply")
+def apply(
+    answers: Annotated[
+        list[Path], typer.Argument(help="Answered lists: CSV, JSONL, or a JSON export of Label Studio.")
+    ],
+    out: Annotated[Path, typer.Option(help="The new table, or a file of corrections for data that is no table.")],
+    data: Annotated[
+        str, typer.Option("--data", help="What the answers are about: a run folder, a table, or a data set by name.")
+    ],
+    form: Annotated[
+        str | None, typer.Option("--as", help="table or corrections; default: a table for a table.")
+    ] = None,
+    log: Annotated[Path | None, typer.Option(help="What changed, as CSV; default: OUT.log.csv.")] = None,
+    set_: Annotated[
+        list[str] | None, typer.Option("--set", metavar="A.B=C", help="As in training, e.g. data.labels=tags.")
+    ] = None,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace existing files.")] = False,
+) -> None:
+    """Merge answered suggestions into the labels. Conflicts are listed and left as they are."""
+    from raretag.cli.labels import apply_answers
+
+    apply_answers(answers, data, out, set_ or [], form, log, overwrite=overwrite)
 
 
 Run = Annotated[Path, typer.Argument(help="A run folder, as `raretag train` leaves it.")]

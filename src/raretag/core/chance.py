@@ -15,6 +15,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from raretag.core.settled import settled
+
 _GOLDEN = -7046029254386353131  # 0x9E3779B97F4A7C15 as a signed number
 _FIRST = -4658895280553007687  # 0xBF58476D1CE4E5B9
 _SECOND = -7723592293110705685  # 0x94D049BB133111EB
@@ -37,7 +39,7 @@ def key(*parts: int | Tensor) -> Tensor:
     state = torch.zeros((), dtype=torch.int64)
     for part in parts:
         part = torch.as_tensor(part, dtype=torch.int64)
-        state = mix(state.to(part.device) + _GOLDEN + part)
+        state = mix(settled(state).to(part.device) + _GOLDEN + part)
     return state
 
 
@@ -67,6 +69,8 @@ def permutations(size: int, start: int, stop: int, *parts: int) -> NDArray[np.in
 
     The table is made in blocks of rows, so that many short orders cost little more than a few long ones.
     """
+    if size == 1:
+        return np.zeros((stop - start, 1), np.int64)  # without the table: many rare labels have one item
     block_rows = max(1, 4096 // max(size, 1))
     first = start // block_rows
     blocks = []

@@ -9,8 +9,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from raretag.core.context import Context
-from raretag.core.objective import NOWHERE, Objective
+from raretag.core.context import NOWHERE, Context
+from raretag.core.numerics import in_full_precision
+from raretag.core.objective import Objective
 from raretag.core.targets import Targets
 
 
@@ -34,6 +35,9 @@ class Method(nn.Module):
     head: str = "linear"  # how the paper gets from features to logits, likewise
     branches: str = "single"  # how backbones and heads are wired to a model, likewise
     stages: tuple[Stage, ...] = (Stage(),)
+    solves: bool = (
+        False  # `begin_stage` finds the classifier itself: there are no steps, and features are taken as given
+    )
 
     def __init__(self, objective: Objective) -> None:
         super().__init__()
@@ -56,7 +60,7 @@ class Method(nn.Module):
 
     def loss(self, logits: Tensor, targets: Targets, context: Context = NOWHERE) -> Tensor:
         value: Tensor = self.objective(logits, targets, context)
-        if self.training:
+        if self.training and context.learning:
             with torch.no_grad():
                 self.observe(logits.detach(), targets, context)
         return value
@@ -72,6 +76,21 @@ class Method(nn.Module):
 
     def vital_signs(self) -> dict[str, float]:
         return self.objective.vital_signs()
+
+    def label_signs(self) -> dict[str, Tensor]:
+        """The same with one number for each label [C]."""
+        return self.objective.label_signs()
+
+    def branch_logits(self, outputs: Any) -> dict[str, Tensor]:
+        """What each branch of the model would predict, [B, C] by name, where it has several: watched, not used."""
+        return {}
+
+    @torch.no_grad()
+    def found_missing(self, outputs: Any, targets: Targets, context: Context = NOWHERE) -> Tensor:
+        """[B, C] bool: unknown labels that are trained as positives in this batch. To be asked before `loss`."""
+        completed = self.objective.complete(in_full_precision(self.logits(outputs).detach()), targets, context)
+        found: Tensor = completed.counted & ~completed.observed & (completed.value > 0.5)
+        return found
 
     def learned(self) -> dict[str, Any]:
         """What a later run may want to know, ready for JSON; it goes into the record."""

@@ -3,6 +3,9 @@
 A part is an `nn.Module`: what it knows of the data set is a buffer, so it moves with `.to()` and is in `state_dict`. It
 never looks at a value that nobody observed, never reduces, never changes what it is given. A part that learns from
 training overrides `observe` (once a step, after the loss) and `end_epoch`.
+
+Some contracts have a second, analytic form (`slopes`, `prices`, `of_sums`). It says the same as the plain one and lets
+core/fused.py compute a loss and its gradient in one pass. A part without it is used as it is, and costs more.
 """
 
 from __future__ import annotations
@@ -10,14 +13,16 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
-from torch import Tensor, nn
+from torch import Size, Tensor, nn
 
 from raretag.core.context import Context
+from raretag.core.logistic import Logistic, Price
 from raretag.core.targets import Completed, Targets
 
 
 class Part(nn.Module, ABC):
     whole_batch: bool = False  # looks at all rows of a step at once, so a step cannot be made of parts of its batch
+    looks_everywhere: bool = False  # uses the logits of labels that do not count, too
 
     def observe(self, logits: Tensor, targets: Targets, context: Context) -> None:
         """Learn from a batch that has just been trained on; `logits` carry no gradient."""
@@ -29,6 +34,10 @@ class Part(nn.Module, ABC):
         """Numbers that show whether the inner state is healthy, for the log of each epoch."""
         return {}
 
+    def label_signs(self) -> dict[str, Tensor]:
+        """The same with one number for each label [C]."""
+        return {}
+
 
 class Complete(Part):
     """What an unknown label is taken to be."""
@@ -36,12 +45,20 @@ class Complete(Part):
     @abstractmethod
     def forward(self, logits: Tensor, targets: Targets, context: Context) -> Completed: ...
 
+    def multiplied(self, labels: int, context: Context) -> Tensor | None:
+        """The only labels [n] of which a step wants logits where they are unknown, increasing; None: all of them."""
+        return None
+
 
 class Shape(Part):
     """Margins, biases and scales: the logits as the positive side and as the negative side of a label see them."""
 
     @abstractmethod
     def forward(self, logits: Tensor, completed: Completed, context: Context) -> tuple[Tensor, Tensor]: ...
+
+    def slopes(self) -> tuple[float, float] | None:
+        """ds+/dz and ds-/dz, where they are two numbers."""
+        return None
 
 
 class Keep(Part):
@@ -67,6 +84,10 @@ class Score(Part):
     @abstractmethod
     def negative(self, s: Tensor, completed: Completed) -> Tensor: ...
 
+    def prices(self, positive: Logistic, negative: Logistic, completed: Completed) -> tuple[Price, Price]:
+        """Both sides at s+ and s-, with their slopes."""
+        raise NotImplementedError
+
 
 @dataclass(frozen=True, slots=True)
 class Ratio:
@@ -82,5 +103,13 @@ class Ratio:
 class Reduce(Part):
     """From terms [B, C] to a sum and what it is divided by."""
 
+    def over_labels(self, denominator: Tensor, columns: int, context: Context) -> Tensor:
+        """The denominator of all labels, from that of a block of them; unless it is known better, a sum."""
+        return context.total(denominator, after=True)  # which terms are kept may hang on a total
+
     @abstractmethod
     def forward(self, terms: Tensor, kept: Tensor) -> Ratio: ...
+
+    def of_sums(self, total: Tensor, number: Tensor, shape: Size) -> Ratio:
+        """The same from the sum of the terms, the number of those that count, and [B, C]."""
+        raise NotImplementedError

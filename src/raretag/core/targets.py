@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from raretag.core.context import NOWHERE, Context
 from raretag.core.errors import UserError
 
 
@@ -63,3 +64,4 @@ class Completed:
     value: Tensor  # t [B, C] in [0, 1], soft values allowed
     counted: Tensor  # [B, C] bool: there is a value
     observed: Tensor  # [B, C] bool: the value came from an annotator
+    context: Context = NOWHERE  # of the batch, for scores; the objective fills it in

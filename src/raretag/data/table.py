@@ -11,12 +11,15 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Literal
 
+import numpy as np
+
 from raretag.core.errors import UserError
+from raretag.data.reading.columns import texts
 from raretag.data.reading.contents import read_contents
 from raretag.data.reading.parts import Parts, divide
 from raretag.data.reading.prepare import Preparation, prepare
 from raretag.data.reading.roles import Roles, Told, find_roles
-from raretag.data.reading.source import open_source
+from raretag.data.reading.source import Source, open_source
 from raretag.labels.collection import DataSet, Items, Selected
 from raretag.labels.store import LabelStore
 
@@ -72,8 +75,7 @@ class Table:
         )  # fmt: skip
 
     def load(self) -> DataSet:
-        source = open_source(self._path(), columns=self.columns, separator=self.separator, quotes=self.quotes)
-        roles = find_roles(source.path, source.columns, source.head(), self.told)
+        source, roles = self.opened()
         contents = read_contents(source, roles, self.names)
         prepared = prepare(source, roles, contents, self.preparation)
         labels = contents.labels.store(prepared.keep, contents.ids_of(prepared.keep), self.absent)
@@ -96,6 +98,47 @@ class Table:
                 *seen_in_training(labels, parts),
             ),
         )
+
+    def opened(self) -> tuple[Source, Roles]:
+        """The file, and which column is what."""
+        source = open_source(self._path(), columns=self.columns, separator=self.separator, quotes=self.quotes)
+        return source, find_roles(source.path, source.columns, source.head(), self.told)
+
+    def current(self) -> tuple[LabelStore, str]:
+        """The labels of all rows, whatever part they belong to, and what an unmentioned label is."""
+        source, roles = self.opened()
+        contents = read_contents(source, roles, self.names)
+        rows = np.arange(contents.items)
+        return contents.labels.store(rows, contents.ids_of(rows), self.absent), self.absent or labels_default(roles)
+
+    def rewrite(self, states: dict[tuple[str, str], str], out: Path) -> None:
+        """The same file with the labels of some (item, label) in another state."""
+        from raretag.data.writing.cells import Writer
+        from raretag.data.writing.rewrite import rewrite
+
+        source, roles = self.opened()
+        by_item: dict[str, dict[str, str]] = {}
+        for (item, label), state in states.items():
+            by_item.setdefault(item, {})[label] = state
+        rewrite(source, Writer.of(roles, self.absent or labels_default(roles), states), by_item, out)
+
+    def shown(self, items: set[str]) -> dict[str, dict[str, str]]:
+        """What a person needs to see of some items: their text, or the path of their image."""
+        source, roles = self.opened()
+        column = roles.images or roles.text
+        if column is None:
+            return {}
+        found, number = {}, 0
+        wanted = [column, *([roles.id] if roles.id else [])]
+        for batch in source.batches(wanted):
+            words = texts(batch.column(column)).to_pylist()
+            ids = texts(batch.column(roles.id)).to_pylist() if roles.id else None
+            for row, word in enumerate(words):
+                number += 1
+                item = str(number) if ids is None else ids[row]
+                if item in items:
+                    found[item] = {"image" if roles.images else "text": word}
+        return found
 
     def _path(self) -> Path:
         """The file as named from here, else from the folder of data sets."""

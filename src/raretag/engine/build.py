@@ -21,6 +21,7 @@ from raretag.core.statistics import LabelStatistics
 from raretag.engine.card import RawInputs
 from raretag.engine.config import Config, Named, Train
 from raretag.engine.encode import digest_of, encoded
+from raretag.engine.features import before, learn_scale, suited
 from raretag.engine.fit import Sampler, Training
 from raretag.engine.sources import group_counts, load, positives_of
 from raretag.labels.collection import DataSet
@@ -59,7 +60,11 @@ def prepare(
     method = catalogue.make_method(
         config.method.name, config.method.options, statistics, items=len(data.train), seed=config.seed
     )
-    config = settled(config, data, method)
+    if data.truth is not None:
+        for part in method.modules():
+            if hasattr(part, "truth"):  # counts how many of its corrections are right
+                part.truth = data.truth.targets
+    config = settled(config, data, method, own_model=model is not None)
     if config.train.epochs < len(method.stages):
         raise UserError(f"'{config.method.name}' trains in {len(method.stages)} stages and needs as many epochs")
     whole = type(method).loss is not Method.loss or any(part.whole_batch for part in method.objective.parts())
@@ -69,7 +74,10 @@ def prepare(
             "batch at once, so it cannot be made of parts; use a smaller train.batch_size"
         )
     torch.manual_seed(config.seed)  # the model's first weights
-    model = fabric.to_device(build_model(config, input_shape(data), statistics) if model is None else model)
+    if model is None:
+        model = build_model(config, input_shape(data), statistics)
+        learn_scale(model, data.train.inputs)
+    model = fabric.to_device(model)
     if config.train.precision == "64-true":  # Fabric would turn the logits back into float32
         model = model.double()
     try_out(model, data, config)
@@ -95,6 +103,7 @@ def prepare(
         make_optimizer=lambda: build_optimizer(config.train, model, method),
         make_sampler=make_sampler,
         items=data.train,
+        truth=data.truth,
         settings=config.train,
         seed=config.seed,
     )
@@ -124,8 +133,8 @@ def make_fabric(train: Train, devices: int, nodes: int) -> Fabric:
     )
 
 
-def settled(config: Config, data: DataSet, method: Method) -> Config:
-    """The configuration without `auto`, so that its file says what was done."""
+def settled(config: Config, data: DataSet, method: Method, *, own_model: bool = False) -> Config:
+    """The configuration without `auto`, so that its file says what was done. A user's own model gets what he brings."""
     backbone = "small_resnet" if len(input_shape(data)) == 3 else "mlp"
     chosen = {"model": backbone, "branches": method.branches, "head": method.head, "sampler": method.sampler}
     changes: dict[str, Any] = {
@@ -133,6 +142,12 @@ def settled(config: Config, data: DataSet, method: Method) -> Config:
         for section, name in chosen.items()
         if getattr(config, section).name == "auto"
     }
+    if method.solves:
+        changes["train"] = config.train.model_copy(update={"epochs": 1})
+        if config.model.name == "auto":  # a linear classifier of the inputs themselves
+            changes["model"] = config.model.model_copy(update={"name": "mlp", "layers": 0})
+    rule = "raw" if own_model else suited(config.data.prepare, data.train.inputs)
+    changes["data"] = config.data.model_copy(update={"prepare": rule})
     return config.model_copy(update=changes)
 
 
@@ -172,7 +187,7 @@ def build_model(config: Config, shape: tuple[int, ...], statistics: LabelStatist
         "models.branches",
         config.branches.name,
         config.branches.options,
-        make_backbone=lambda: build_backbone(config.model, shape),
+        make_backbone=lambda: before(config.data.prepare, math.prod(shape), build_backbone(config.model, shape)),
         make_head=make_head,
         labels=labels,
         statistics=statistics,

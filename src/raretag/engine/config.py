@@ -55,6 +55,13 @@ class Data(Named):
     tail_ratio: float = Field(100.0, ge=1, description="for exponential: most frequent over rarest")
     tail_largest: int = Field(800, ge=1, description="for pareto: items of the most frequent label")
     tail_power: float = Field(6.0, gt=0, description="for pareto: how fast the tail falls")
+    corrections: str | None = Field(None, description="a CSV of item, label, state that `raretag labels apply` wrote")
+    prepare: Literal["auto", "raw", "counts", "dense"] = Field(
+        "auto", description="feature vectors to one scale, learned from training items; raw leaves them as they are"
+    )
+    kept_in_test: float | None = Field(
+        None, gt=0, le=1, description="share of the true test positives that are marked, where test labels are partial"
+    )
 
     @model_validator(mode="after")
     def keep_goes_with_hide(self) -> Data:
@@ -133,6 +140,9 @@ READERS = {  # by the ending of a file: the source that reads it, and the option
 }
 
 
+BRINGS_OPTIONS = re.compile(r"\s*(\w+\.name|train\.recipe)\s*=")
+
+
 def data_of(word: str) -> dict[str, Any]:
     """What `--data WORD` means: a data set by name, or a file and the source that reads it."""
     name, option = READERS.get(Path(word).suffix.lower(), (word, None))
@@ -140,7 +150,11 @@ def data_of(word: str) -> dict[str, Any]:
 
 
 def compose(file: Path | None, changes: list[str], data: str | None = None, **direct: Any) -> Config:
-    """A configuration from a file, then the direct flags, then `a.b=c` changes; later ones win."""
+    """A configuration from a file, then the direct flags, then `a.b=c` changes; later ones win.
+
+    Among the changes, names and recipes come first whatever their place: they bring options of their own, which must
+    not undo what was asked for on the same line.
+    """
     tree: dict[str, Any] = read(file) if file else {}
     if data is not None:
         for key, value in data_of(data).items():
@@ -148,7 +162,7 @@ def compose(file: Path | None, changes: list[str], data: str | None = None, **di
     for key, value in direct.items():
         if value is not None:
             put(tree, key.replace("__", "."), value)
-    for change in changes:
+    for change in sorted(changes, key=lambda change: not BRINGS_OPTIONS.match(change)):
         key, equals, value = change.partition("=")
         if not equals or not key.strip():
             raise UserError(f"'--set {change}' is not understood; expected a.b=c, for example --set train.epochs=4")

@@ -26,15 +26,31 @@ SAMPLE = 16  # items whose inputs are part of the hash
 def encoded(data: DataSet, encoder: nn.Module, *, workers: int, say: Callable[[str], None]) -> DataSet:
     """The same data set with features [N, D] in place of its inputs."""
     encoder.eval()
-    splits = {}
-    for name in ("train", "validation", "test"):
-        items: Items = getattr(data, name)
-        path = cache_folder() / f"{key_of(items, encoder)}.safetensors"
-        if not path.exists():
-            say(f"computing features of {len(items):,} {name} items, once: kept as {path}")
-            write(path, features_of(items, encoder, workers, say))
-        splits[name] = Items(TensorInputs(load_file(path)["features"]), items.labels)
-    return replace(data, **splits)
+    parts: dict[str, Items] = {name: getattr(data, name) for name in ("train", "validation", "test")}
+    named = {name: set(map(str, items.labels.ids)) for name, items in parts.items()}
+    # Training and validation items share a file, so that another seed, which splits them otherwise, finds it.
+    apart = named["train"].isdisjoint(named["validation"])
+    features = {}
+    for names in [("train", "validation"), ("test",)] if apart else [("train",), ("validation",), ("test",)]:
+        features |= together({name: parts[name] for name in names}, encoder, workers, say)
+    return replace(data, **{name: Items(TensorInputs(features[name]), items.labels) for name, items in parts.items()})
+
+
+def together(
+    parts: dict[str, Items], encoder: nn.Module, workers: int, say: Callable[[str], None]
+) -> dict[str, Tensor]:
+    """The features of each part, from one file in which they lie in the order of their ids."""
+    place = [(str(id), name, row) for name, items in parts.items() for row, id in enumerate(items.labels.ids)]
+    order = sorted(range(len(place)), key=place.__getitem__)
+    path = cache_folder() / f"{key_of([place[at] for at in order], parts, encoder)}.safetensors"
+    if not path.exists():
+        say(f"computing features of {len(place):,} items ({' and '.join(parts)}), once: kept as {path}")
+        computed = torch.cat([features_of(items, encoder, workers, say) for items in parts.values()])
+        write(path, computed[order])
+    stored = load_file(path)["features"]
+    original = torch.empty_like(stored)
+    original[order] = stored
+    return dict(zip(parts, original.split([len(items) for items in parts.values()]), strict=True))
 
 
 @torch.no_grad()
@@ -54,12 +70,13 @@ def cache_folder() -> Path:
     return Path(told) if told else Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "raretag"
 
 
-def key_of(items: Items, encoder: nn.Module) -> str:
-    digest = hashlib.sha256(f"{type(encoder).__name__} {len(items)}".encode())
+def key_of(place: list[tuple[str, str, int]], parts: dict[str, Items], encoder: nn.Module) -> str:
+    digest = hashlib.sha256(f"{type(encoder).__name__} {len(place)}".encode())
     add_weights(digest, encoder)
-    digest.update(repr(list(items.labels.ids)).encode())
-    some = torch.linspace(0, len(items) - 1, min(SAMPLE, len(items))).long()
-    digest.update(items.inputs.batch(some).contiguous().numpy())
+    digest.update(repr([id for id, _, _ in place]).encode())
+    for at in torch.linspace(0, len(place) - 1, min(SAMPLE, len(place))).long().tolist():
+        _, name, row = place[at]
+        digest.update(parts[name].inputs.batch(torch.tensor([row])).contiguous().numpy())
     return digest.hexdigest()[:32]
 
 

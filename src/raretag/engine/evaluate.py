@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -24,13 +25,18 @@ def logits_of(
     rank: int,
     workers: int,
     place: Callable[[Tensor], Tensor],
+    read: Callable[[Any], Tensor] | None = None,
 ) -> Tensor:
-    """[N, C] on the CPU, the same on every process. `place` moves a batch to where the model is."""
+    """[N, C] on the CPU, the same on every process. `place` moves a batch to where the model is.
+
+    `read` takes something else than the method's prediction from what the model gives.
+    """
+    read = method.logits if read is None else read
     training = model.training
     model.eval()
     mine = share(torch.arange(len(items)), rank, processes.count())
     parts = [
-        method.logits(model(place(inputs))).float()
+        read(model(place(inputs))).float()
         for _, inputs in inputs_of(items, list(mine.split(batch_size)), None, workers)
     ]
     model.train(training)

@@ -21,6 +21,7 @@ from raretag.engine.config import Train
 from raretag.engine.loader import inputs_of
 from raretag.engine.schedule import factor
 from raretag.labels.collection import Items
+from raretag.labels.store import LabelStore
 
 
 class Sampler(Protocol):
@@ -35,7 +36,9 @@ class Progress:
     batch: int = 0  # within the epoch
     step: int = 0  # since the start
     stage_step: int = 0  # since the stage began
-    loss_sum: float = 0.0  # of the running epoch
+    loss_sum: float = 0.0  # of the running epoch, as the two below
+    found: int = 0  # unknown labels that were trained as positives and are, where the truth is known
+    mistaken: int = 0  # those that are not
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +49,8 @@ class Step:
     learning_rate: float
     ends_epoch: bool
     mean_loss: float  # of the epoch so far
+    found: int = 0  # see Progress
+    mistaken: int = 0
 
 
 @dataclass
@@ -62,6 +67,7 @@ class Training:
     seed: int
     progress: Progress = field(default_factory=Progress)
     optimizer: torch.optim.Optimizer | None = None
+    truth: LabelStore | None = None  # training labels before some were hidden: only to count what a method finds
     average: nn.Module | None = None  # a moving average of the model
     wrapped: nn.Module | None = None  # the model as the engine runs it over several processes
     still: list[nn.Module] = field(default_factory=list)  # parts that do not learn in this stage
@@ -148,6 +154,11 @@ def fit(training: Training) -> Iterator[Step]:
             progress.stage_step = 0
             training.average = None  # what a stage begins with is no average of what was before
             method.begin_stage(number, training.model, lambda: features(training))
+            if method.solves:
+                progress.epoch, progress.step = settings.epochs, 1
+                loss = solved_loss(training)
+                yield Step(epoch, 1, loss, 0.0, True, loss)
+                return
             training.enter(number)
         sampler = training.make_sampler(method.stages[number].sampler)
         batches = cut(sampler.epoch(epoch), settings.batch_size)
@@ -162,11 +173,21 @@ def fit(training: Training) -> Iterator[Step]:
             progress.batch += 1
             progress.loss_sum += loss
             mean = progress.loss_sum / progress.batch
+            found, mistaken = progress.found, progress.mistaken
             ends = progress.batch == len(batches)
             if ends:
                 method.end_epoch(Context(epoch=epoch, epochs=settings.epochs))
                 progress.epoch, progress.batch, progress.loss_sum = epoch + 1, 0, 0.0
-            yield Step(epoch, progress.step, loss, rate * settings.learning_rate, ends, mean)
+                progress.found = progress.mistaken = 0
+            yield Step(epoch, progress.step, loss, rate * settings.learning_rate, ends, mean, found, mistaken)
+
+
+@torch.no_grad()
+def solved_loss(training: Training) -> float:
+    """The objective at the solution, on the first items: to be seen beside the losses of other methods."""
+    rows = torch.arange(min(len(training.items), 4 * training.settings.batch_size))
+    outputs = training.model.eval()(training.place(training.items.inputs.batch(rows)))
+    return float(training.method.eval().loss(outputs, *seen(training, rows)))
 
 
 def learn(training: Training, rows: Tensor, inputs: Tensor, rate: float) -> float:
@@ -176,7 +197,7 @@ def learn(training: Training, rows: Tensor, inputs: Tensor, rate: float) -> floa
     for group in optimizer.param_groups:
         group["lr"] = rate * group.setdefault("peak", group["lr"])
     # Dropout draws from here: a step's draws depend on the step, not on what ran before it, and are alike everywhere.
-    torch.manual_seed(chance.number(training.seed, progress.step))
+    seed_draws(chance.number(training.seed, progress.step))
     training.wake()
     loss = gradients(training, rows, inputs)
     for parameter in training.method.parameters():  # the engine averages the gradients of the model only
@@ -191,12 +212,21 @@ def learn(training: Training, rows: Tensor, inputs: Tensor, rate: float) -> floa
     return float(processes.total(loss)) / processes.count()
 
 
+def seed_draws(number: int) -> None:
+    """`torch.manual_seed` without the stack trace that it keeps for a device not yet used: a tenth of a small step."""
+    torch.default_generator.manual_seed(number)
+    if torch.cuda.is_initialized():
+        torch.cuda.manual_seed_all(number)
+
+
 def gradients(training: Training, rows: Tensor, inputs: Tensor) -> Tensor:
     """Backward through all parts of a step. The sum of their numerators is divided by the sum of their denominators."""
     fabric, method, model, parts = training.fabric, training.method, training.wrapped, training.settings.accumulate
     assert model is not None
     if parts == 1:
-        loss = method.loss(model(training.place(inputs)), *seen(training, rows))
+        outputs, (targets, context) = model(training.place(inputs)), seen(training, rows)
+        judge(training, outputs, targets, context)
+        loss = method.loss(outputs, targets, context)
         fabric.backward(loss)
         return loss.detach()
 
@@ -210,6 +240,7 @@ def gradients(training: Training, rows: Tensor, inputs: Tensor) -> Tensor:
         with fabric.no_backward_sync(model, enabled=part < parts - 1):
             logits = model(training.place(some_inputs))
             targets, context = seen(training, some_rows)
+            judge(training, logits, targets, context)
             ratio = method.objective.ratio(logits, targets, context)
             fabric.backward(ratio.numerator * processes.count())
         taught.append((logits.detach(), targets, context))
@@ -229,6 +260,19 @@ def seen(training: Training, rows: Tensor) -> tuple[Targets, Context]:
     device, progress = training.fabric.device, training.progress
     context = Context(index=rows.to(device), epoch=progress.epoch, epochs=training.settings.epochs)
     return training.items.labels.targets(rows).to(device), context
+
+
+def judge(training: Training, outputs: Any, targets: Targets, context: Context) -> None:
+    """Count what the method takes unknown labels for against the truth, if it is known. Nothing learns from this."""
+    if training.truth is None:
+        return
+    truth = training.truth.targets(context.items.cpu()).to(training.fabric.device)
+    taken = training.method.found_missing(outputs, targets, context)
+    right = (taken & truth.observed & (truth.positive > 0.5)).sum()
+    wrong = (taken & truth.observed & (truth.negative > 0.5)).sum()
+    found, mistaken = processes.total(torch.stack([right, wrong])).tolist()
+    training.progress.found += found
+    training.progress.mistaken += mistaken
 
 
 def follow(training: Training, decay: float) -> None:

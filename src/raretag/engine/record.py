@@ -45,6 +45,7 @@ def record_of(
             "fingerprint": {
                 split: getattr(data, split).labels.fingerprint() for split in ("train", "validation", "test")
             },
+            "ids": data.test.labels.given_ids is not None,  # then the fingerprint tells items apart, not only labels
             "items": {split: len(getattr(data, split)) for split in ("train", "validation", "test")},
         },
         "groups": {
@@ -58,7 +59,9 @@ def record_of(
             "denominator": slots["reduce"],
             "learned": method.learned(),
         },
-        "metrics": {"epochs": history},
+        "metrics": {  # numbers of single labels are in metrics.jsonl
+            "epochs": [{key: value for key, value in row.items() if key != "by_label"} for row in history]
+        },
     }
 
 

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from raretag.core.context import Context
 from raretag.core.errors import UserError
-from raretag.engine import state
+from raretag.engine import evidence, state
 from raretag.engine.best import Best
 from raretag.engine.build import Prepared, build_fabric, prepare
 from raretag.engine.card import card_of, decisions_of, write_card
@@ -26,11 +26,14 @@ from raretag.engine.log import Log
 from raretag.engine.record import record_of, write_json, write_text
 from raretag.labels.collection import DataSet, Items
 from raretag.metrics import hidden
+from raretag.metrics.average_precision import average_precision
 from raretag.metrics.calibration import calibration_error
 from raretag.metrics.evaluation import evaluate
-from raretag.metrics.grouped import number_or_none
+from raretag.metrics.grouped import grouped_means, number_or_none
+from raretag.metrics.partial_truth import partial_truth
 from raretag.metrics.tuning import Tuned, tune
 
+MOST_LABELS = 1000  # whose inner numbers are written down each epoch
 Watch = Callable[[Step, dict[str, Any] | None], None]  # each step, and the epoch's row when it ends
 
 
@@ -80,8 +83,18 @@ def run(
     record |= decisions_of(tuned)
     if prepared.data.truth is not None:
         record["metrics"]["final"]["hidden_recall"] = hidden_recall(prepared)
+    rows = evidence.rows_to_search(prepared.data.train.labels)
+    searched = None if rows is None else _logits(prepared, prepared.data.train.take(rows))
+    unsure = prepared.data.test.labels.targets()
+    if not unsure.observed.all():
+        settings = prepared.config
+        found = partial_truth(logits["test"], unsure, kept=settings.data.kept_in_test, seed=settings.seed)
+        record["metrics"]["final"]["partial_truth"] = found
+        if fabric.is_global_zero:
+            say(said_of_partial_truth(found))
     if fabric.is_global_zero:
         finish_folder(folder, prepared, record, logits)
+        evidence.write(folder, evidence.evidence_of(prepared.data, prepared.statistics, rows, searched))
     fabric.barrier()
     return record
 
@@ -126,16 +139,40 @@ def learn(prepared: Prepared, folder: Path, history: list[dict[str, Any]], best:
 
 
 def epoch_row(prepared: Prepared, step: Step) -> dict[str, Any]:
-    validation = prepared.data.validation
-    numbers = measure(prepared, validation, _logits(prepared, validation))
-    return {
+    validation, method = prepared.data.validation, prepared.training.method
+    names: list[str] = []
+
+    def read(outputs: Any) -> Tensor:
+        """The prediction, and beside it what each branch would predict: all from one pass."""
+        branches = method.branch_logits(outputs)
+        names[:] = branches
+        return torch.cat([method.logits(outputs), *branches.values()], 1)
+
+    logits, *branches = _logits(prepared, validation, read).split(validation.labels.labels, 1)
+    numbers = measure(prepared, validation, logits)
+    row = {
         "epoch": step.epoch,
         "step": step.step,
         "loss": step.mean_loss,
         "learning_rate": step.learning_rate,
         "validation": {name: numbers[name] for name in ("mAP", "F1")},
-        "vital_signs": prepared.training.method.vital_signs(),
+        "vital_signs": method.vital_signs(),
     }
+    if branches:
+        row["branches"] = {name: {"mAP": mean_ap(prepared, some)} for name, some in zip(names, branches, strict=True)}
+    if prepared.training.truth is not None:
+        row["found_missing"] = {"right": step.found, "wrong": step.mistaken}
+    signs = method.label_signs() if validation.labels.labels <= MOST_LABELS else {}
+    if signs:
+        row["by_label"] = {name: [float(f"{x:.7g}") for x in values.tolist()] for name, values in signs.items()}
+    return row
+
+
+def mean_ap(prepared: Prepared, logits: Tensor) -> dict[str, Any]:
+    """Of the validation items, by group."""
+    return grouped_means(
+        average_precision(logits, prepared.data.validation.labels.targets()), prepared.groups
+    ).as_dict()
 
 
 def measure(prepared: Prepared, items: Items, logits: Tensor, thresholds: float | Tensor = 0.5) -> dict[str, Any]:
@@ -166,6 +203,17 @@ def hidden_recall(prepared: Prepared) -> float | None:
     assert truth is not None
     counts = hidden.HiddenCounts.of(_logits(prepared, items) > 0, truth.targets(), items.labels.targets())
     return number_or_none(hidden.micro_hidden_recall(counts))
+
+
+def said_of_partial_truth(found: dict[str, Any]) -> str:
+    """The mAP of a test set of which some labels are unknown, in a line."""
+    number = found["mAP"]
+    low, high = (float("nan") if end is None else 100 * end for end in number["bounds"])
+    line = f"test: {found['observed_share']:.0%} of the labels are observed; mAP lies between {low:.1f} and {high:.1f}"
+    if number["estimate"] is not None:
+        a, b = number["interval"]
+        line += f", estimate {100 * number['estimate']:.1f} [{100 * a:.1f}, {100 * b:.1f}] if {found['assumption']}"
+    return line if number["estimate"] is not None else f"{line}; {found['assumption']} (data.kept_in_test)"
 
 
 def finish_folder(folder: Path, prepared: Prepared, record: dict[str, Any], logits: dict[str, Tensor]) -> None:
@@ -209,7 +257,7 @@ def warn_of_empty_classes(prepared: Prepared, say: Callable[[str], None]) -> Non
         say(f"warning: no training item has {shown}; such a label cannot be learnt")
 
 
-def _logits(prepared: Prepared, items: Items) -> Tensor:
+def _logits(prepared: Prepared, items: Items, read: Callable[[Any], Tensor] | None = None) -> Tensor:
     training = prepared.training
     return logits_of(
         training.best,
@@ -219,4 +267,5 @@ def _logits(prepared: Prepared, items: Items) -> Tensor:
         rank=training.fabric.global_rank,
         workers=training.settings.workers,
         place=training.place,
+        read=read,
     )

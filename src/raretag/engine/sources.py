@@ -15,6 +15,7 @@ from torch import Tensor
 from raretag.core import catalogue
 from raretag.core.errors import UserError
 from raretag.engine.config import Data
+from raretag.labels import corrections
 from raretag.labels.collection import DataSet, Items
 from raretag.labels.hide import hide
 from raretag.labels.longtail import exponential, pareto
@@ -35,10 +36,38 @@ def load(settings: Data, seed: int) -> DataSet:
     if rows is not None:
         truth = None if data.truth is None else data.truth.take(rows)
         data = replace(data, train=data.train.take(rows), truth=truth, published=None)
-    if settings.hide == "fal":
-        return data
-    truth = data.truth or data.train.labels
-    return replace(data, train=Items(data.train.inputs, hidden(data.train.labels, settings, seed)), truth=truth)
+    if settings.hide != "fal":
+        truth = data.truth or data.train.labels
+        hidden_items = Items(data.train.inputs, hidden(data.train.labels, settings, seed))
+        data = replace(data, train=hidden_items, truth=truth)
+    return data if settings.corrections is None else with_corrections(data, Path(settings.corrections).expanduser())
+
+
+def with_corrections(data: DataSet, file: Path) -> DataSet:
+    """Labels as people have answered them since. Parts whose items have no ids of their own stay as they are."""
+    found = corrections.read(file)
+    parts, items = {}, set[str]()
+    outgrown: list[corrections.Correction] = []
+    for name in ("train", "validation", "test"):
+        part: Items = getattr(data, name)
+        if name != "train" and part.labels.given_ids is None:
+            continue
+        labels, left = corrections.corrected(part.labels, found)
+        parts[name] = Items(part.inputs, labels)
+        items |= {str(item) for item in part.labels.ids}
+        outgrown += left
+    stray = next((one for one in found if one.item not in items), None)
+    if stray is not None:
+        raise UserError(f"{file.name}: there is no item '{stray.item}' in '{data.name}'; are these its corrections?")
+    remark = f"{len(found) - len(outgrown):,} labels corrected by {file.name}"
+    if outgrown:
+        first = outgrown[0]
+        remark += (
+            f"; {len(outgrown):,} left out, as the labels have changed since "
+            f"(item {first.item}, '{first.label}', was {first.was})"
+        )
+    notes = {**data.notes, "corrections": {"applied": len(found) - len(outgrown), "left_out": len(outgrown)}}
+    return replace(data, **parts, notes=notes, remarks=(*data.remarks, remark))
 
 
 @dataclass(frozen=True)

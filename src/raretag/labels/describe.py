@@ -28,7 +28,7 @@ def describe(
         "items": statistics.items,
         "labels": store.labels,
         "labels_per_item": float(positives.sum()) / items,
-        "items_without_positive": sum(not row for row in store.lists()),
+        "items_without_positive": int((store.entries.positives.lengths == 0).sum()),
         "observed": {
             "positive": float(positives.sum()) / entries,
             "negative": float(statistics.negatives.sum()) / entries,
@@ -68,8 +68,10 @@ def _after_class_aware(cooccurrence: Tensor | None, positives: Tensor, order: Te
 
 
 def _named(store: LabelStore, positives: Tensor, labels: Tensor) -> list[dict[str, Any]]:
-    return [{"label": store.names[label], "positives": int(positives[label])} for label in labels.tolist()]
+    names = store.names  # once: a store without given names makes them all each time
+    return [{"label": names[label], "positives": int(positives[label])} for label in labels.tolist()]
 
 
 def _names(store: LabelStore, labels: Tensor) -> list[str]:
-    return [store.names[label] for label in labels.tolist()]
+    names = store.names
+    return [names[label] for label in labels.tolist()]

@@ -60,7 +60,8 @@ def exponential(store: LabelStore, ratio: float, seed: int = 0, largest: int | N
             "choose a smaller `largest`"
         )
     items = store.item_keys()
-    chosen = [_drawn(items, i, np.nonzero(label == i)[0], n, seed) for i, n in enumerate(wanted)]
+    of_label = np.split(np.argsort(label, kind="stable"), np.cumsum(available)[:-1])  # the rows of each label
+    chosen = [_drawn(items, i, rows, n, seed) for i, (rows, n) in enumerate(zip(of_label, wanted, strict=True))]
     return np.sort(np.concatenate([np.zeros(0, np.int64), *chosen]))
 
 

@@ -11,6 +11,7 @@ that every part also gets its share of observed negatives.
 
 from __future__ import annotations
 
+import heapq
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -104,8 +105,12 @@ def _deal(store: LabelStore, sizes: list[int], fractions: Sequence[float], order
         for label in lists[row]:
             holders[label].append(row)
 
-    while left.any():
-        label = int(np.argmin(np.where(left > 0, left, len(store) + 1)))  # the rarest
+    rarest = [(int(n), label) for label, n in enumerate(left) if n]  # a heap; what is no longer true is passed over
+    heapq.heapify(rarest)
+    while rarest:
+        number, label = heapq.heappop(rarest)
+        if number != left[label]:
+            continue
         for row in holders[label]:
             if part[row] < 0:
                 chosen = max((p for p in range(len(room)) if room[p]), key=lambda p: (wish[label][p], room[p]))
@@ -114,6 +119,8 @@ def _deal(store: LabelStore, sizes: list[int], fractions: Sequence[float], order
                 for other in lists[row]:
                     wish[other][chosen] -= 1
                     left[other] -= 1
+                    if left[other]:
+                        heapq.heappush(rarest, (int(left[other]), other))
     for row in order:  # items without a positive
         if part[row] < 0:
             chosen = max(range(len(room)), key=lambda p: room[p] / max(sizes[p], 1))

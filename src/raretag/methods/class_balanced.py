@@ -96,15 +96,16 @@ class RowWeights(Weigh):
 
     def forward(self, logits: Tensor, completed: Completed, context: Context) -> Tensor:
         has = (completed.value > 0.5).to(self.n.dtype)  # [B, C]
-        number = has.sum(1).clamp(min=1.0)  # [B]
-        w = 1.0 / self.e
+        labels = context.total(has.sum(1))
+        number = labels.clamp(min=1.0)  # [B]
+        n, e = context.of(self.n), context.of(self.e)
         if self.mode == "average_w":
-            weight = (has @ w) / number
+            weight = context.total(has @ (1.0 / e)) / number
         elif self.mode == "average_n":
-            weight = 1.0 / weights.effective_number((has @ self.n / number).clamp(min=1.0), self.beta)
+            weight = 1.0 / weights.effective_number((context.total(has @ n) / number).clamp(min=1.0), self.beta)
         elif self.mode == "min_n":
-            weight = (has * w).amax(1)  # the rarest label has the largest weight
+            weight = context.total((has / e).amax(1), torch.maximum)  # the rarest label has the largest weight
         else:
-            weight = number / (has @ self.e).clamp(min=1.0)
-        weight = torch.where(has.any(1), weight, w.mean())
+            weight = number / context.total(has @ e).clamp(min=1.0)
+        weight = torch.where(labels > 0, weight, (1.0 / self.e).mean())
         return weight[:, None].to(logits.dtype)

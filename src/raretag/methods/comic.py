@@ -45,11 +45,10 @@ from torch import Tensor
 from raretag.core import processes
 from raretag.core.base import Base, build_base
 from raretag.core.catalogue import build_method
-from raretag.core.context import Context
+from raretag.core.context import NOWHERE, Context
 from raretag.core.errors import UserError
 from raretag.core.method import Method
-from raretag.core.numerics import in_full_precision
-from raretag.core.objective import NOWHERE
+from raretag.core.numerics import in_full_precision, log_softmax
 from raretag.core.statistics import LabelStatistics
 from raretag.core.targets import Targets
 from raretag.objective.reductions import Per
@@ -62,6 +61,7 @@ class Comic(Method):
     head = "normalised"
     branches = "head_tail"
     kappas: Tensor
+    spent: Tensor
 
     def __init__(
         self,
@@ -108,11 +108,16 @@ class Comic(Method):
         self.balance, self.lambdas, self.product, self.power = balance, (lambda_c, lambda_m, lambda_h), product, power
         self.predict = predict
         self.register_buffer("kappas", torch.full((2,), 0.5, dtype=torch.float64))
+        self.register_buffer("spent", torch.zeros(4, dtype=torch.float64))  # L of each branch and steps, in the epoch
+        self.means: dict[str, float] = {}  # L of each branch in the last finished epoch
 
     def logits(self, outputs: Tensor) -> Tensor:
         if outputs.dim() == 2:  # a model with one branch
             return outputs
         return outputs.mean(1) if self.predict == "mean" else outputs[:, BRANCHES.index(self.predict)]
+
+    def branch_logits(self, outputs: Tensor) -> dict[str, Tensor]:
+        return dict(zip(BRANCHES, outputs.unbind(1), strict=True)) if outputs.dim() == 3 else {}
 
     def loss(self, outputs: Tensor, targets: Targets, context: Context = NOWHERE) -> Tensor:
         *teachers, z = in_full_precision(outputs).unbind(1) if outputs.dim() == 3 else (in_full_precision(outputs),)
@@ -123,9 +128,12 @@ class Comic(Method):
             value = value + lambda_c * self.corrector.objective(z, targets, context)
         if self.balance:
             value = value + lambda_h * self.distillation(z, teachers, losses, targets, context)
-        if self.training:
+        if self.training and context.learning:
             with torch.no_grad():
                 self.observe(z.detach(), targets, context)
+                if teachers:
+                    prices = processes.total(torch.stack(losses)) / processes.count()
+                    self.spent += torch.cat([prices, prices.new_ones(1)])
         return value
 
     forward = loss  # type: ignore[assignment]  # takes all branches, not only logits
@@ -135,15 +143,16 @@ class Comic(Method):
     ) -> Tensor:
         """(11). `losses` of the teachers come first."""
         if not teachers:
-            return self.objective(self._as_logits(torch.log_softmax(z, 1)), targets, context)  # type: ignore[no-any-return]
-        prices = processes.total(torch.stack(losses[: len(teachers)])) / processes.count()
+            return self.objective(self._as_logits(log_softmax(z, context)), targets, context)  # type: ignore[no-any-return]
+        shares = torch.stack(losses[: len(teachers)]).detach()
+        prices = processes.total(context.total(shares, after=True)) / processes.count()
         smallest = torch.finfo(prices.dtype).tiny
         kappas = torch.softmax(self.power * torch.log(prices.clamp(min=smallest)), 0)  # = L^alpha / sum of L^alpha
-        if self.training:
+        if self.training and context.learning:
             self.kappas.copy_(kappas)
         value = z.new_zeros(())
         for kappa, teacher in zip(kappas, teachers, strict=True):
-            both = torch.log_softmax(teacher.detach(), 1) + torch.log_softmax(z, 1)
+            both = log_softmax(teacher.detach(), context) + log_softmax(z, context)
             value = value + kappa * self.objective(self._as_logits(both), targets, context)
         return value
 
@@ -163,6 +172,9 @@ class Comic(Method):
         super().end_epoch(context)
         if self.corrector is not None:
             self.corrector.end_epoch(context)
+        *totals, steps = self.spent.tolist()
+        self.means = {f"loss_{branch}": total / steps for branch, total in zip(BRANCHES, totals, strict=True) if steps}
+        self.spent.zero_()
 
     def vital_signs(self) -> dict[str, float]:
         signs = super().vital_signs()
@@ -170,7 +182,19 @@ class Comic(Method):
             signs |= self.corrector.vital_signs()
         if self.balance:
             signs |= {"kappa_head": float(self.kappas[0]), "kappa_tail": float(self.kappas[1])}
-        return signs
+        return signs | self.means
+
+    def label_signs(self) -> dict[str, Tensor]:
+        signs = super().label_signs()
+        return signs if self.corrector is None else signs | self.corrector.label_signs()
+
+    def found_missing(self, outputs: Tensor, targets: Targets, context: Context = NOWHERE) -> Tensor:
+        z = outputs[:, -1] if outputs.dim() == 3 else outputs
+        return (
+            super().found_missing(z, targets, context)
+            if self.corrector is None
+            else self.corrector.found_missing(z, targets, context)
+        )
 
 
 def without(positive_negative: bool, head_tail: bool) -> dict[str, float]:

@@ -20,7 +20,9 @@ Paper and code::
          H(t) = -alpha t log p^ - beta (1 - t) log(1 - p^)
 
 Which unknown labels are picked is a hash of (seed, epoch, item, label) for each label alone, so their number varies;
-q N_ne is the number really picked.
+q N_ne is the number really picked. With draw="labels" a label is picked for all items of a step, and what is not picked
+is not looked at: (10) is of the picked and observed labels, and only the memory of picked labels is refreshed. Then a
+head for many labels multiplies only those (streamed/head.py), and the step costs about q of the full one.
 
 `reading="repaired"` is the default and `reading="paper"` what is printed; each option given replaces the reading's.
 
@@ -63,6 +65,7 @@ from torch import Tensor
 from raretag.core import chance, processes
 from raretag.core.context import Context
 from raretag.core.errors import UserError
+from raretag.core.logistic import Logistic, Price
 from raretag.core.method import Method
 from raretag.core.numerics import minus_log_not_p, minus_log_p
 from raretag.core.objective import Objective
@@ -70,11 +73,12 @@ from raretag.core.parts import Complete, Score, Weigh
 from raretag.core.statistics import LabelStatistics
 from raretag.core.targets import Completed, Targets
 from raretag.objective.completions import ObservedOnly
-from raretag.objective.memory import SAMPLE_ROWS, Memory, Precision
+from raretag.objective.memory import SAMPLE_ROWS, Memory, Precision, align
 from raretag.objective.reductions import Per, reduction
 
 Schedule = Literal["exp", "printed", "linear", "one", "zero"]
 Anchor = Literal["none", "prior", "align"]
+Draw = Literal["entries", "labels"]
 PICK = 20  # keeps these draws apart from others with the same key
 DRIFT = 5.0
 
@@ -95,6 +99,7 @@ class DynamicPseudoLabels(Method):
         m: float = 3.0,
         penalty: bool = True,
         q: float = 0.5,
+        draw: Draw = "entries",
         initial: Literal["prior"] | float | None = None,
         momentum: float | None = None,
         anchor: Anchor = "none",
@@ -113,11 +118,11 @@ class DynamicPseudoLabels(Method):
             precision=precision,
             seed=seed,
         )
-        remembered = Remembered(memory, prior, q=q, momentum=momentum, anchor=anchor, seed=seed)
+        remembered = Remembered(memory, prior, q=q, momentum=momentum, anchor=anchor, draw=draw, seed=seed)
         super().__init__(
             Objective(
                 complete=ObservedOnly() if schedule == "zero" else remembered,
-                weigh=ItemWeights(schedule, m, penalty),
+                weigh=ItemWeights(schedule, m, penalty, counted_only=draw == "labels"),
                 score=Balanced(balance, balance_on, total, gamma),
                 reduce=reduction(reduce),
             )
@@ -152,30 +157,52 @@ class Remembered(Complete):
 
     prior: Tensor
 
-    def __init__(self, memory: Memory, prior: Tensor, *, q: float, momentum: float, anchor: Anchor, seed: int) -> None:
+    def __init__(
+        self, memory: Memory, prior: Tensor, *, q: float, momentum: float, anchor: Anchor, draw: Draw, seed: int
+    ) -> None:
         super().__init__()
+        self.draw, self.whole_batch = draw, draw == "labels"
         self.memory, self.q, self.momentum, self.anchor, self.seed = memory, q, momentum, anchor, seed
         self.warned = False
         self.register_buffer("prior", prior)
 
-    def recall(self, items: Tensor, like: Tensor) -> Tensor:
+    def recall(self, items: Tensor, like: Tensor, context: Context) -> Tensor:
         """y~ [B, C]."""
-        remembered = self.memory.read(items.to(like.device)).to(like.dtype)
-        return torch.where(remembered.isnan(), self.prior.to(like.dtype), remembered)
+        remembered = self.memory.read(items.to(like.device), context).to(like.dtype)
+        return torch.where(remembered.isnan(), context.of(self.prior).to(like.dtype), remembered)
 
     def forward(self, logits: Tensor, targets: Targets, context: Context) -> Completed:
         item = context.items.to(logits.device)
-        label = torch.arange(logits.shape[1], device=logits.device)
-        drawn = chance.uniform(self.seed, PICK, context.epoch, item[:, None], label) < self.q
-        value = torch.where(targets.observed, targets.positive, self.recall(item, logits))
+        drawn = self.drawn(item, context.columns(logits), context)
+        value = torch.where(targets.observed, targets.positive, self.recall(item, logits, context))
         return Completed(value, targets.observed | drawn, targets.observed)
 
+    def drawn(self, item: Tensor, label: Tensor, context: Context) -> Tensor:
+        """Which labels are picked, if they are unknown: bool [B, C], or [C] where a step shares them."""
+        if self.draw == "entries":
+            return chance.uniform(self.seed, PICK, context.epoch, item[:, None], label) < self.q
+        # The sum over the items of all processes: neither their order nor the number of processes matters.
+        step = processes.total(chance.key(self.seed, context.epoch, item).sum())
+        return chance.uniform(self.seed, PICK, step, label) < self.q
+
+    def multiplied(self, labels: int, context: Context) -> Tensor | None:
+        if self.draw == "entries":
+            return None
+        every = torch.arange(labels, device=context.items.device)
+        return self.drawn(context.items, every, context).nonzero().flatten()
+
     def observe(self, logits: Tensor, targets: Targets, context: Context) -> None:
-        p = torch.sigmoid(logits)
-        slow = self.prior.to(p.dtype) if self.anchor == "prior" else self.recall(context.items, logits)
-        new = self.momentum * slow + (1.0 - self.momentum) * p
+        before = self.recall(context.items, logits, context)
+        new = self.renewed(before, torch.sigmoid(logits), context)
+        if self.draw == "labels":
+            new = torch.where(self.drawn(context.items.to(new.device), context.columns(new), context), new, before)
         new = torch.where(targets.observed, torch.nan, new)  # nothing to remember where somebody looked
-        self.memory.write(processes.rows(context.items.to(logits.device)), processes.rows(new), context.epoch)
+        items = processes.rows(context.items.to(logits.device))
+        self.memory.write(items, processes.rows(new), context.epoch, context)
+
+    def renewed(self, before: Tensor, p: Tensor, context: Context) -> Tensor:
+        slow = context.of(self.prior).to(p.dtype) if self.anchor == "prior" else before
+        return self.momentum * slow + (1.0 - self.momentum) * p
 
     def end_epoch(self, context: Context) -> None:
         if self.anchor == "align":
@@ -196,29 +223,17 @@ class Remembered(Complete):
     def vital_signs(self) -> dict[str, float]:
         return {"mean_pseudo_label": self.mean(), "picked_share": self.q}
 
-
-def align(memory: Memory, prior: Tensor, epoch: int) -> None:
-    """Shift the logits of each label's pseudo-labels so that their mean is the prior, found by halving an interval."""
-
-    def shifted(t: Tensor, shift: Tensor) -> Tensor:
-        # Two bytes cannot tell numbers above 1 - 2^-12 from 1, which has no logit.
-        return torch.sigmoid(torch.logit(t.double().clamp(1e-7, 1.0 - 2.0**-12)) + shift)
-
-    prior = prior.to(memory.stored.device)
-    low, high = torch.full_like(prior, -32.0), torch.full_like(prior, 32.0)
-    for _ in range(30):
-        middle = (low + high) / 2.0
-        short = memory.mean(lambda t, shift=middle: shifted(t, shift)) < prior  # type: ignore[misc]
-        low, high = torch.where(short, middle, low), torch.where(short, high, middle)
-    memory.rewrite(lambda t: shifted(t, (low + high) / 2.0), epoch)
+    def label_signs(self) -> dict[str, Tensor]:
+        return {"pseudo_label": self.memory.mean(sample=SAMPLE_ROWS)}
 
 
 class ItemWeights(Weigh):
     """p / N_e for observed and p d / (q N_ne) for picked labels."""
 
-    def __init__(self, schedule: Schedule, m: float, penalty: bool) -> None:
+    def __init__(self, schedule: Schedule, m: float, penalty: bool, *, counted_only: bool = False) -> None:
         super().__init__()
-        self.schedule, self.m, self.penalty = schedule, m, penalty
+        self.schedule, self.m, self.penalty, self.counted_only = schedule, m, penalty, counted_only
+        self.looks_everywhere = penalty and not counted_only
         self.last = 0.0  # d of the last finished epoch
 
     def d(self, context: Context) -> float:
@@ -229,14 +244,22 @@ class ItemWeights(Weigh):
 
     def forward(self, logits: Tensor, completed: Completed, context: Context) -> Tensor:
         observed, picked = completed.observed, completed.counted & ~completed.observed
-        number, number_picked = (
-            which.sum(1, keepdim=True).clamp(min=1).to(logits.dtype) for which in (observed, picked)
+        sees = (torch.sigmoid(logits.detach()) > 0.1) & (completed.counted if self.counted_only else True)
+        of_observed, of_picked = self.of_rows(
+            context.total(observed.sum(1, keepdim=True)),
+            context.total(picked.sum(1, keepdim=True)),
+            context.total(sees.any(1, keepdim=True), torch.logical_or) if self.penalty else None,
+            context,
+            logits.dtype,
         )
-        weight = torch.where(observed, 1.0 / number, self.d(context) / number_picked)
-        if self.penalty:
-            blind = ~torch.sigmoid(logits.detach()).gt(0.1).any(1, keepdim=True)
-            weight = weight * (1.0 + blind.to(logits.dtype))  # (10)
-        return weight
+        return torch.where(observed, of_observed, of_picked)
+
+    def of_rows(
+        self, observed: Tensor, picked: Tensor, sees: Tensor | None, context: Context, dtype: torch.dtype
+    ) -> tuple[Tensor, Tensor]:
+        """The weights of observed and of picked labels [B, 1], from their numbers in the row."""
+        p = 1.0 if sees is None or not self.penalty else 2.0 - sees.to(dtype)  # (10)
+        return p / observed.clamp(min=1).to(dtype), p * self.d(context) / picked.clamp(min=1).to(dtype)
 
     def end_epoch(self, context: Context) -> None:
         self.last = self.d(context)
@@ -256,16 +279,21 @@ class Balanced(Score):
     def beta(self, completed: Completed) -> Tensor:
         """[B, C] or one number."""
         value = completed.value
-        if isinstance(self.balance, str):
-            beta = value.new_tensor(0.5) if self.balance == "equal" else self._of_batch(completed)
-        else:
-            beta = value.new_tensor(1.0 - self.balance)
+        beta = self.of_counts(*(self._of_batch(completed) if self.balance == "batch" else (value, value)))
         return beta if self.on == "all" else torch.where(completed.observed, beta, 0.5)
 
-    def _of_batch(self, completed: Completed) -> Tensor:
-        value, observed = completed.value, completed.observed
-        P = torch.where(observed, value, 0.0).sum()
-        T = observed.sum().to(value.dtype) if self.total == "observed" else value.new_tensor(float(value.numel()))
+    def _of_batch(self, completed: Completed) -> tuple[Tensor, Tensor]:
+        value, observed, context = completed.value, completed.observed, completed.context
+        P = context.total(torch.where(observed, value, 0.0).sum())
+        if self.total == "observed":
+            return P, context.total(observed.sum()).to(value.dtype)
+        return P, value.new_tensor(float(len(value) * context.labels(value)))
+
+    def of_counts(self, P: Tensor, T: Tensor) -> Tensor:
+        if not isinstance(self.balance, str):
+            return P.new_tensor(1.0 - self.balance)
+        if self.balance == "equal":
+            return P.new_tensor(0.5)
         both = processes.total(torch.stack([P, T]))
         return (both[0] / both[1].clamp(min=1.0)).clamp(min=self.gamma)
 
@@ -274,3 +302,10 @@ class Balanced(Score):
 
     def negative(self, s: Tensor, completed: Completed) -> Tensor:
         return self.beta(completed) * minus_log_not_p(s)
+
+    def prices(self, positive: Logistic, negative: Logistic, completed: Completed) -> tuple[Price, Price]:
+        beta = self.beta(completed)
+        return (
+            Price(positive.minus_log_p, -positive.q).times(1.0 - beta),
+            Price(negative.minus_log_q, negative.p).times(beta),
+        )

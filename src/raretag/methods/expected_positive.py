@@ -30,11 +30,11 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from raretag.core.context import Context
+from raretag.core.context import NOWHERE, Context
 from raretag.core.errors import UserError
 from raretag.core.method import Method
 from raretag.core.numerics import in_full_precision
-from raretag.core.objective import NOWHERE, Objective
+from raretag.core.objective import Objective
 from raretag.core.statistics import LabelStatistics
 from raretag.core.targets import Targets
 from raretag.objective.completions import ObservedOnly
@@ -55,6 +55,6 @@ class ExpectedPositive(Method):
 
     def loss(self, logits: Tensor, targets: Targets, context: Context = NOWHERE) -> Tensor:
         p = torch.sigmoid(in_full_precision(logits))
-        return super().loss(logits, targets, context) + expected_count_penalty(p, self.expected)
+        return super().loss(logits, targets, context) + expected_count_penalty(p, self.expected, context)
 
     forward = loss

@@ -29,13 +29,14 @@ import torch
 from torch import Tensor
 
 from raretag.core.errors import UserError
+from raretag.core.logistic import Logistic, Price
 from raretag.core.method import Method
 from raretag.core.objective import Objective
 from raretag.core.parts import Score
 from raretag.core.targets import Completed
 from raretag.objective.completions import Unknown, completion
 from raretag.objective.reductions import Per, reduction
-from raretag.objective.scores import focused_positive
+from raretag.objective.scores import focused_positive, focused_positive_price
 from raretag.objective.shapes import ObservedMargin
 
 
@@ -74,3 +75,8 @@ class HillScore(Score):
     def negative(self, s: Tensor, completed: Completed) -> Tensor:
         p = torch.sigmoid(s)
         return (self.peak - p) * p * p
+
+    def prices(self, positive: Logistic, negative: Logistic, completed: Completed) -> tuple[Price, Price]:
+        p = negative.p
+        down = Price((self.peak - p) * p * p, (2.0 * self.peak - 3.0 * p) * p * p * negative.q)
+        return focused_positive_price(positive, self.gamma), down

@@ -35,8 +35,10 @@ from torch import Tensor
 from raretag.core.context import Context
 from raretag.core.errors import UserError
 from raretag.core.method import Method
+from raretag.core.numerics import log_softmax
 from raretag.core.objective import Objective
 from raretag.core.parts import Score, Shape, Weigh
+from raretag.core.settled import settled
 from raretag.core.statistics import LabelStatistics
 from raretag.core.targets import Completed
 from raretag.objective import weights
@@ -85,14 +87,17 @@ class RareMargin(Shape):
         self.register_buffer("margin", margin)  # [C]
 
     def forward(self, logits: Tensor, completed: Completed, context: Context) -> tuple[Tensor, Tensor]:
-        margin = self.margin.to(logits.dtype)
+        margin = settled(context.of(self.margin).to(logits.dtype))
         if self.form == "sigmoid":
             reduced = self.scale * (logits - margin)
             return reduced, reduced if self.margin_on == "all" else self.scale * logits
         reduced = self.scale * (logits - margin * (1.0 if self.margin_on == "all" else completed.value))
         among = reduced.masked_fill(~completed.counted, torch.finfo(reduced.dtype).min)
-        log_p = torch.log_softmax(among, dim=1)
+        log_p = log_softmax(among, context)
         return log_p, log_p
+
+    def slopes(self) -> tuple[float, float] | None:
+        return (self.scale, self.scale) if self.form == "sigmoid" else None
 
 
 class LogProbability(Score):
@@ -116,5 +121,5 @@ class Deferred(Weigh):
         self.register_buffer("weight", weight)  # [C]
 
     def forward(self, logits: Tensor, completed: Completed, context: Context) -> Tensor:
-        weight = self.weight.to(logits.dtype)
+        weight = settled(context.of(self.weight).to(logits.dtype))
         return weight if has_begun(context, self.share) else torch.ones_like(weight)

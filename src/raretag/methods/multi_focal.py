@@ -47,14 +47,21 @@ from torch import Tensor
 from raretag.core import processes
 from raretag.core.context import Context
 from raretag.core.errors import UserError
+from raretag.core.logistic import Logistic, Price
 from raretag.core.method import Method
 from raretag.core.objective import Objective
 from raretag.core.parts import Score
+from raretag.core.settled import settled
 from raretag.core.statistics import LabelStatistics
 from raretag.core.targets import Completed, Targets
 from raretag.objective.completions import Unknown, completion
 from raretag.objective.reductions import Per, reduction
-from raretag.objective.scores import focused_negative, focused_positive
+from raretag.objective.scores import (
+    focused_negative,
+    focused_negative_price,
+    focused_positive,
+    focused_positive_price,
+)
 
 Distribution = Literal["static", "dynamic"]
 
@@ -113,8 +120,9 @@ class MultiFocalScore(Score):
         super().__init__()
         self.gammas, self.head_tail, self.root, self.margin = gammas, head_tail, root, margin
         self.class_weight, self.dynamic, self.detach_focus = class_weight, dynamic, detach_focus
-        self.last = 0.0  # labels that correction added in the last finished epoch
+        self.whole_batch = dynamic
         self.register_buffer("positives", positives.double())
+        self.last = torch.zeros_like(self.positives)  # labels that correction added in the last finished epoch
         self.register_buffer("added", torch.zeros_like(self.positives))  # by correction, in the epoch so far
         self.register_buffer("noted", torch.zeros_like(self.positives), persistent=False)  # in the batch
 
@@ -128,25 +136,48 @@ class MultiFocalScore(Score):
         price = focused_negative(s, self.gammas[1] + self.head_tail[1] * g_ht, self.margin, self.detach_focus)
         return g_ht * price if self.class_weight else price
 
+    def prices(self, positive: Logistic, negative: Logistic, completed: Completed) -> tuple[Price, Price]:
+        g_ht = self._factor(positive.s, completed)
+        up, down = (
+            pn + ht * g_ht if ht else pn  # without head-tail factor a number, which may be a few multiplications
+            for pn, ht in zip(self.gammas, self.head_tail, strict=True)
+        )
+        prices = (
+            focused_positive_price(positive, up, self.detach_focus),
+            focused_negative_price(negative, down, self.margin, self.detach_focus),
+        )
+        return (prices[0].times(g_ht), prices[1].times(g_ht)) if self.class_weight else prices
+
     def observe(self, logits: Tensor, targets: Targets, context: Context) -> None:
         if self.dynamic:
-            self.added += self.noted  # only now: a loss may be asked for twice, a step is made once
-            self.noted = torch.zeros_like(self.noted)
+            context.add(
+                self.added, context.of(self.noted)
+            )  # only now: a loss may be asked for twice, a step is made once
+            context.set(self.noted, 0.0)
 
     def end_epoch(self, context: Context) -> None:
-        self.last = float(self.added.sum())
+        self.last = self.added.clone()
         self.added.zero_()
 
     def vital_signs(self) -> dict[str, float]:
-        return {"corrected_in_distribution": float(self.last)} if self.dynamic else {}
+        return {"corrected_in_distribution": float(self.last.sum())} if self.dynamic else {}
+
+    def label_signs(self) -> dict[str, Tensor]:
+        return {"positives": self.positives + self.last.to(self.positives)} if self.dynamic else {}
 
     def _factor(self, s: Tensor, completed: Completed) -> Tensor:
         """g_ht [C]."""
-        counts = self.positives
+        context = completed.context
+        counts = context.of(self.positives)
         if self.dynamic:
             new = torch.where(completed.counted & ~completed.observed, completed.value, 0.0)
-            self.noted = processes.total(new.sum(0).double())
-            counts = counts + self.added + self.noted
+            noted = processes.total(new.sum(0).double())
+            context.set(self.noted, noted)
+            counts = counts + context.of(self.added) + noted
         counts = counts.clamp(min=1.0)
-        g_ht: Tensor = (1.0 - torch.log(counts / counts.max())) ** self.root if len(counts) else counts
-        return g_ht.to(s.dtype)
+        if not len(counts):
+            return counts.to(s.dtype)
+        # What no batch changes is known without a look at the other blocks.
+        most = context.total(counts.max(), torch.maximum) if self.dynamic else self.positives.max().clamp(min=1.0)
+        g_ht: Tensor = (1.0 - torch.log(counts / most)) ** self.root
+        return settled(g_ht.to(s.dtype))

@@ -39,10 +39,10 @@ import torch
 from torch import Tensor, nn
 
 from raretag.core import processes
-from raretag.core.context import Context
+from raretag.core.context import NOWHERE, Context
 from raretag.core.errors import UserError
 from raretag.core.method import Method, Stage
-from raretag.core.objective import NOWHERE, Objective
+from raretag.core.objective import Objective
 from raretag.core.targets import Completed, Targets
 from raretag.models.heads.memory import Memory
 from raretag.objective.completions import Unknown, completion

@@ -43,6 +43,7 @@ from torch import Tensor
 from raretag.core import processes
 from raretag.core.context import Context
 from raretag.core.errors import UserError
+from raretag.core.logistic import Logistic, Price
 from raretag.core.method import Method
 from raretag.core.objective import Objective
 from raretag.core.parts import Keep, Score, Weigh
@@ -50,7 +51,12 @@ from raretag.core.statistics import LabelStatistics
 from raretag.core.targets import Completed, Targets
 from raretag.objective.completions import completion
 from raretag.objective.reductions import Per, reduction
-from raretag.objective.scores import focused_negative, focused_positive
+from raretag.objective.scores import (
+    focused_negative,
+    focused_negative_price,
+    focused_positive,
+    focused_positive_price,
+)
 
 
 class PartialAsymmetric(Method):
@@ -107,6 +113,7 @@ class Selected(Keep):
 
     frequent: Tensor
     whole_batch = True
+    looks_everywhere = True
 
     def __init__(self, prior: list[float], threshold: float, likely: int) -> None:
         super().__init__()
@@ -116,19 +123,26 @@ class Selected(Keep):
     def forward(self, logits: Tensor, completed: Completed, context: Context) -> Tensor:
         unknown = logits.detach()[~completed.observed]
         k = self.likely * int(processes.total(torch.tensor(len(logits), device=logits.device)))
-        few = processes.rows(unknown.topk(min(k, len(unknown))).values)  # all that can be among the k of all processes
-        last = few.topk(min(k, len(few))).values[-1] if k and len(few) else torch.inf
-        return completed.observed | ~(self.frequent | (logits.detach() >= last))
+        few = processes.rows(highest(unknown, k))  # all that can be among the k of all processes
+        few = context.total(few, lambda some, more: highest(torch.cat([some, more]), k))
+        last = highest(few, k)[-1] if k and len(few) else torch.inf
+        return completed.observed | ~(context.of(self.frequent) | (logits.detach() >= last))
+
+
+def highest(values: Tensor, k: int) -> Tensor:
+    """The k largest of a vector, or all of it, from the largest down."""
+    return values.topk(min(k, len(values))).values
 
 
 class FewObservedWeighMore(Weigh):
     def forward(self, logits: Tensor, completed: Completed, context: Context) -> Tensor:
-        return 1.0 + 1.0 / (1.0 + completed.observed.sum(1, keepdim=True).to(logits.dtype))
+        return 1.0 + 1.0 / (1.0 + context.total(completed.observed.sum(1, keepdim=True)).to(logits.dtype))
 
 
 class PartialAsymmetricScore(Score):
     """ASL in which negatives that nobody observed have a power of their own. Notes P_c for a second run."""
 
+    looks_everywhere = True
     total: Tensor
     number: Tensor
     prior: Tensor
@@ -141,8 +155,9 @@ class PartialAsymmetricScore(Score):
         self.register_buffer("prior", torch.zeros(labels, dtype=torch.float64))  # mean of p in the last epoch
 
     def observe(self, logits: Tensor, targets: Targets, context: Context) -> None:
-        self.total += processes.total(torch.sigmoid(logits).sum(0).double())
-        self.number += processes.total(self.number.new_tensor(float(len(logits))))
+        context.add(self.total, processes.total(torch.sigmoid(logits).sum(0).double()))
+        if context.first:
+            self.number += processes.total(self.number.new_tensor(float(len(logits))))
 
     def end_epoch(self, context: Context) -> None:
         self.prior.copy_(self.total / self.number.clamp(min=1.0))
@@ -153,5 +168,14 @@ class PartialAsymmetricScore(Score):
         return focused_positive(s, self.gammas[0], self.detach_focus)
 
     def negative(self, s: Tensor, completed: Completed) -> Tensor:
-        gamma = torch.where(completed.observed, s.new_tensor(self.gammas[1]), self.gammas[2])
-        return focused_negative(s, gamma, self.margin, self.detach_focus)
+        return focused_negative(s, self.gamma_of_negatives(s, completed), self.margin, self.detach_focus)
+
+    def gamma_of_negatives(self, s: Tensor, completed: Completed) -> Tensor:
+        return torch.where(completed.observed, s.new_tensor(self.gammas[1]), self.gammas[2])
+
+    def prices(self, positive: Logistic, negative: Logistic, completed: Completed) -> tuple[Price, Price]:
+        gamma = self.gamma_of_negatives(negative.s, completed)
+        return (
+            focused_positive_price(positive, self.gammas[0], self.detach_focus),
+            focused_negative_price(negative, gamma, self.margin, self.detach_focus),
+        )

@@ -43,7 +43,7 @@ Departs from the authors' code:
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
@@ -54,6 +54,7 @@ from raretag.core.context import Context
 from raretag.core.errors import UserError
 from raretag.core.method import Method
 from raretag.core.parts import Keep
+from raretag.core.settled import settled
 from raretag.core.statistics import LabelStatistics
 from raretag.core.targets import Completed, Targets
 from raretag.objective.completions import ObservedOnly
@@ -109,6 +110,11 @@ class PartialLabelMasking(Method):
         super().__init__(below.objective.replaced(keep=mask, reduce=reducer))
         self.sampler = below.sampler
 
+    def learned(self) -> dict[str, Any]:
+        mask = self.objective.keep
+        assert isinstance(mask, Mask)
+        return {"ratio_of_data": mask.ratio.tolist()}
+
 
 class Mask(Keep):
     positives: Tensor
@@ -134,6 +140,7 @@ class Mask(Keep):
         super().__init__()
         self.seed, self.also, self.rate, self.floor = seed, also, rate, floor
         self.clip, self.clamp, self.count_unknown = clip, clamp, count_unknown
+        self.looks_everywhere = count_unknown
         self.register_buffer("positives", positives.double())
         self.register_buffer("negatives", negatives.double())
         self.register_buffer("target", self._start(initial))  # r_bar [C]
@@ -160,24 +167,26 @@ class Mask(Keep):
         return (self.target / self.ratio).clamp(max=1.0), (self.ratio / self.target).clamp(max=1.0)
 
     def forward(self, logits: Tensor, completed: Completed, context: Context) -> Tensor:
-        positive, negative = self.chances()
+        positive, negative = (settled(context.of(side)) for side in self.chances())
         t = completed.value
         item = context.items.to(logits.device)[:, None]
-        label = torch.arange(logits.shape[1], device=logits.device)
-        kept = chance.uniform(self.seed, context.epoch, item, label) < t * positive + (1.0 - t) * negative
+        kept = (
+            chance.uniform(self.seed, context.epoch, item, context.columns(logits))
+            < t * positive + (1.0 - t) * negative
+        )
         return kept if self.also is None else kept & self.also(logits, completed, context).bool()
 
     def observe(self, logits: Tensor, targets: Targets, context: Context) -> None:
-        bins, labels = self.histograms.shape[1:]
+        bins, labels = self.histograms.shape[1], logits.shape[1]
         bin = (torch.sigmoid(logits) * bins).int().clamp_(0, bins - 1)  # [B, C]
         side = (targets.positive < 0.5).int()  # 0: positives, 1: negatives
         place = (side * bins + bin) * labels + torch.arange(labels, dtype=torch.int32, device=logits.device)
         counted = torch.ones_like(targets.observed) if self.count_unknown else targets.observed
-        counts = torch.zeros_like(self.histograms).flatten()
+        counts = self.histograms.new_zeros(2 * bins * labels)
         counts.scatter_add_(0, place.long().flatten(), counted.long().flatten())
         # Summed each step, not at the end of the epoch: then every process holds the same state at every moment, and
         # the checkpoint of any one of them is enough.
-        self.histograms += processes.total(counts).view_as(self.histograms)
+        context.add(self.histograms, processes.total(counts).view(2, bins, labels))
 
     def end_epoch(self, context: Context) -> None:
         rate = 1.0 / context.epochs if self.rate is None else self.rate
@@ -198,6 +207,9 @@ class Mask(Keep):
             "ratio_highest": float(move.max()) if len(move) else 1.0,
             "kept_share": float(kept / (self.positives + self.negatives).sum().clamp(min=1.0)),
         }
+
+    def label_signs(self) -> dict[str, Tensor]:
+        return {"ratio": self.target, "ratio_change": self.target / self.ratio}
 
 
 def divergences(histograms: Tensor, floor: float) -> Tensor:

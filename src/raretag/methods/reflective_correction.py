@@ -35,6 +35,7 @@ Departs from the authors' code:
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Literal
 
 import torch
@@ -42,7 +43,7 @@ from torch import Tensor
 
 from raretag.core import processes
 from raretag.core.base import Base, build_base
-from raretag.core.context import Context
+from raretag.core.context import NOWHERE, Context
 from raretag.core.errors import UserError
 from raretag.core.method import Method
 from raretag.core.parts import Complete, Weigh
@@ -104,6 +105,8 @@ class Corrector(Complete):
     corrected: Tensor
     finished: Tensor
     ever: Tensor
+    right: Tensor
+    truth: Callable[[Tensor], Targets] | None = None  # labels of rows before some were hidden: to count, not to learn
 
     def __init__(
         self,
@@ -123,6 +126,8 @@ class Corrector(Complete):
         self.register_buffer("corrected", torch.zeros_like(positives))  # labels [C], in the running epoch
         self.register_buffer("finished", torch.zeros((), dtype=torch.int64))  # labels, in the last finished epoch
         self.register_buffer("ever", torch.zeros((), dtype=torch.int64))
+        self.register_buffer("right", torch.zeros_like(positives))  # of the corrected ones, where the truth is known
+        self.last: dict[str, Tensor] = {}  # both, in the last finished epoch
 
     def forward(self, logits: Tensor, targets: Targets, context: Context) -> Completed:
         below: Completed = self.below(logits, targets, context)
@@ -134,30 +139,42 @@ class Corrector(Complete):
         if not has_begun(context, self.warm_up):
             return torch.zeros_like(targets.observed)
         p = torch.sigmoid(logits)
-        missing = ~targets.observed & (p > self.mean(p).clamp(min=self.tau).to(p.dtype))
+        missing = ~targets.observed & (p > self.mean(p, context).clamp(min=self.tau).to(p.dtype))
         if self.cap is None:
             return missing
         # All of a batch or none of it: this needs no order among the rows of different processes.
-        allowed = self.corrected + processes.total(missing.sum(0)) <= self.cap * self.positives
+        corrected = context.of(self.corrected) + processes.total(missing.sum(0))
+        allowed = corrected <= self.cap * context.of(self.positives)
         return missing & allowed
 
-    def mean(self, p: Tensor) -> Tensor:
+    def mean(self, p: Tensor, context: Context = NOWHERE) -> Tensor:
         """P_c [C]; 0 before the first prediction."""
         if self.mean_of == "batch":
             return processes.total(p.sum(0)) / processes.total(p.new_tensor(float(len(p)))).clamp(min=1.0)
-        return self.total / self.number.clamp(min=1.0)
+        return context.of(self.total) / context.of(self.number).clamp(min=1.0)
 
     def observe(self, logits: Tensor, targets: Targets, context: Context) -> None:
-        corrected = processes.total(self.corrections(logits, targets, context).sum(0))
-        self.corrected += corrected
+        corrections = self.corrections(logits, targets, context)
+        corrected = processes.total(corrections.sum(0))
+        if self.truth is not None:
+            there = context.of(self.truth(context.items.cpu()).to(logits.device).positive > 0.5)
+            context.add(self.right, processes.total((corrections & there).sum(0)))
+        context.add(self.corrected, corrected)
         self.ever += corrected.sum()
         counted = targets.positive > 0.5 if self.mean_of == "positives" else torch.ones_like(targets.observed)
-        self.total += processes.total((torch.sigmoid(logits) * counted).sum(0).double())
-        self.number += processes.total(counted.sum(0).double())
+        context.add(self.total, processes.total((torch.sigmoid(logits) * counted).sum(0).double()))
+        context.add(self.number, processes.total(counted.sum(0).double()))
 
     def end_epoch(self, context: Context) -> None:
         self.finished.copy_(self.corrected.sum())
+        self.last = {"corrected": self.corrected.clone()}
+        if self.truth is not None:
+            self.last["corrected_rightly"] = self.right.clone()
         self.corrected.zero_()
+        self.right.zero_()
+
+    def label_signs(self) -> dict[str, Tensor]:
+        return self.last
 
     def vital_signs(self) -> dict[str, float]:
         return {"corrected_last_epoch": float(self.finished), "corrected_ever": float(self.ever)}
@@ -174,6 +191,6 @@ class PerPositive(Weigh):
 
     def forward(self, logits: Tensor, completed: Completed, context: Context) -> Tensor:
         rows = processes.total(logits.new_tensor(float(len(logits))))
-        positives = processes.total(torch.where(completed.counted, completed.value, 0.0).sum())
+        positives = processes.total(context.total(torch.where(completed.counted, completed.value, 0.0).sum()))
         scale = rows / positives.clamp(min=1.0)
         return scale if self.below is None else scale * self.below(logits, completed, context)

@@ -42,11 +42,11 @@ import torch
 from torch import Tensor, nn
 
 from raretag.core import chance, processes
-from raretag.core.context import Context
+from raretag.core.context import NOWHERE, Context
 from raretag.core.errors import UserError
 from raretag.core.method import Method
 from raretag.core.numerics import in_full_precision
-from raretag.core.objective import NOWHERE, Objective
+from raretag.core.objective import Objective
 from raretag.core.parts import Complete, Weigh
 from raretag.core.statistics import LabelStatistics
 from raretag.core.targets import Completed, Targets
@@ -128,6 +128,8 @@ def average(gradient: Tensor) -> Tensor:
 
 class OtherHalf(Complete):
     """Each half of the rows is completed by the probabilities of the other half; an observed label by half."""
+
+    whole_batch = True
 
     def forward(self, logits: Tensor, targets: Targets, context: Context) -> Completed:
         belief = torch.sigmoid(logits.detach().roll(len(logits) // 2, dims=0))

@@ -58,5 +58,5 @@ class WeakNegatives(Weigh):
         self.negative_weight = negative_weight
 
     def forward(self, logits: Tensor, completed: Completed, context: Context) -> Tensor:
-        g = 1.0 / max(logits.shape[1] - 1, 1) if self.negative_weight is None else self.negative_weight
+        g = 1.0 / max(context.labels(logits) - 1, 1) if self.negative_weight is None else self.negative_weight
         return g + completed.value * (1.0 - g)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from raretag.metrics import (
     average_precision,
+    bootstrap,
     calibration,
     decisions,
     evaluation,
     grouped,
     hidden,
+    partial_truth,
     propensity,
     ranking,
     scored,
@@ -17,11 +19,13 @@ from raretag.metrics import (
 
 __all__ = [
     "average_precision",
+    "bootstrap",
     "calibration",
     "decisions",
     "evaluation",
     "grouped",
     "hidden",
+    "partial_truth",
     "propensity",
     "ranking",
     "scored",

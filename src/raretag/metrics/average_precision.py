@@ -10,22 +10,23 @@ the order of the items. A class without an observed positive has no AP (NaN) and
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Literal, get_args
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from raretag.core.errors import UserError
 from raretag.core.numerics import in_full_precision
 from raretag.core.targets import Targets
-from raretag.metrics import order
 from raretag.metrics.grouped import GroupedMeans, grouped_means
+from raretag.metrics.precision_sums import precision_sums, sums_on_device
 from raretag.metrics.scored import Scored
 
 Ties = Literal["grouped", "order"]
+
+_ENTRIES_AT_ONCE = 2**23
 
 
 def average_precision(scores: Tensor, targets: Targets, *, ties: Ties = "grouped") -> Tensor:
@@ -38,14 +39,15 @@ def average_precision(scores: Tensor, targets: Targets, *, ties: Ties = "grouped
     if ties not in get_args(Ties):
         raise UserError(f"ties is {ties!r}; expected one of {', '.join(map(repr, get_args(Ties)))}")
     positive = Scored(scores, targets).positive
-    items, classes = scores.shape
-    result = np.empty(classes)  # [C] float64
-    of_block = _in_row_order if ties == "order" else _grouped
-    for block in order.blocks(classes, items):
-        result[block] = of_block(
-            *(entries[:, block].T.contiguous() for entries in (scores, targets.observed, positive))
-        )
-    return torch.from_numpy(result)
+    observed = None if targets.observed.all() else targets.observed
+    sums_of = _sums_in_row_order if ties == "order" else sums_on_device if scores.is_cuda else precision_sums
+    result = torch.empty(scores.shape[1], dtype=torch.float64)
+    for block in _blocks(*scores.shape):
+        seen = None if observed is None else observed[:, block]
+        total, found = sums_of(scores.detach()[:, block], seen, positive[:, block])
+        share = total / (found.double() + (1e-8 if ties == "order" else 0.0))
+        result[block] = torch.where(found > 0, share, torch.nan).cpu()
+    return result
 
 
 def mean_average_precision(per_class: Tensor, groups: Mapping[str, Tensor]) -> GroupedMeans:
@@ -53,39 +55,21 @@ def mean_average_precision(per_class: Tensor, groups: Mapping[str, Tensor]) -> G
     return grouped_means(per_class, groups)
 
 
-def _grouped(scores: Tensor, observed: Tensor, positive: Tensor) -> NDArray[np.float64]:
-    """AP of each line of [L, N]. Looks at positives only: in a tie they come last, so the last one ends the tie."""
-    lines, items = scores.shape
-    keys = np.sort(order.keys(scores, observed, positive), axis=1).ravel()
-    place = np.flatnonzero((keys & 1).astype(bool))  # of the positives, best first, line after line
-    line, rank = np.divmod(place, items) if items else (place, place)
-    found = np.bincount(line, minlength=lines)  # positives of each line
-
-    same_tie = (np.diff(keys[place]) == 0) & (np.diff(line) == 0)
-    ends = np.flatnonzero(np.append(~same_tie, True)) if len(place) else place
-    line = line[ends]
-    before = np.cumsum(found) - found  # positives in the lines before
-    true_positives = ends + 1 - before[line]
-    precision = true_positives / (rank[ends] + 1)
-    tied = np.diff(ends, prepend=-1)  # positives that share this threshold
-    return _divided(np.bincount(line, weights=tied * precision, minlength=lines).astype(np.float64), found)
+def _blocks(items: int, classes: int) -> Iterator[slice]:
+    """Blocks of classes: what is sorted is a copy, and need not be one of everything."""
+    step = max(1, _ENTRIES_AT_ONCE // max(1, items))
+    return (slice(start, start + step) for start in range(0, classes, step))
 
 
-def _in_row_order(scores: Tensor, observed: Tensor, positive: Tensor) -> NDArray[np.float64]:
-    """The order-dependent AP of each line of [L, N]."""
-    seen, hit = observed.cpu().numpy(), positive.cpu().numpy()
-    score = in_full_precision(scores.detach().cpu()).numpy()
-    total = np.zeros(len(score))
+def _sums_in_row_order(scores: Tensor, observed: Tensor | None, positive: Tensor) -> tuple[Tensor, Tensor]:
+    """The order-dependent sum of each column of [N, L], and its positives."""
+    hit = positive.T.cpu().numpy()
+    seen = np.ones_like(hit) if observed is None else observed.T.cpu().numpy()
+    score = in_full_precision(scores.T.cpu()).contiguous().numpy()
+    total = torch.zeros(len(score), dtype=torch.float64)
     for line in range(len(score)):
         best_first = np.argsort(score[line, seen[line]])[::-1]
         hits = hit[line, seen[line]][best_first]
         precision = np.cumsum(hits) / np.arange(1, len(hits) + 1)
         total[line] = precision[hits].sum()
-    return _divided(total, hit.sum(1), extra=1e-8)
-
-
-def _divided(total: NDArray[np.float64], found: NDArray[np.int64], extra: float = 0.0) -> NDArray[np.float64]:
-    """total / found, NaN where nothing was found."""
-    result = np.full(len(total), np.nan)
-    np.divide(total, found + extra, out=result, where=found > 0)
-    return result
+    return total, torch.from_numpy(hit.sum(1))

@@ -32,9 +32,7 @@ class GroupedMeans:
 
 def grouped_means(per_class: Tensor, groups: Mapping[str, Tensor]) -> GroupedMeans:
     """Means of `per_class` [C], in which NaN marks a class that could not be evaluated. Groups hold class indices."""
-    for name in groups:
-        if name in _RESERVED:
-            raise UserError(f"a group is called '{name}', which the table of means uses itself; choose another name")
+    _check_names(groups)
     members = {name: per_class[classes.to(per_class.device)] for name, classes in groups.items()}
     means = {name: mean_of_known(values) for name, values in members.items()}
     filled = [means[name] for name, values in members.items() if len(values)]
@@ -45,6 +43,22 @@ def grouped_means(per_class: Tensor, groups: Mapping[str, Tensor]) -> GroupedMea
         mean_of_groups=sum(filled) / len(filled) if filled else math.nan,
         excluded=excluded,
     )
+
+
+def means_of_columns(per_class: Tensor, groups: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """The means of `grouped_means` for each column of [C, R]: "total", the groups and "mean_of_groups", each [R]."""
+    _check_names(groups)
+    members = {name: per_class[classes.to(per_class.device)] for name, classes in groups.items()}
+    means = {name: torch.nanmean(values, 0) for name, values in members.items()}
+    filled = [means[name] for name, values in members.items() if len(values)]
+    over_groups = torch.stack(filled).mean(0) if filled else torch.full_like(per_class[0], math.nan)
+    return {"total": torch.nanmean(per_class, 0), **means, "mean_of_groups": over_groups}
+
+
+def _check_names(groups: Mapping[str, Tensor]) -> None:
+    for name in groups:
+        if name in _RESERVED:
+            raise UserError(f"a group is called '{name}', which the table of means uses itself; choose another name")
 
 
 def mean_of_known(values: Tensor) -> float:

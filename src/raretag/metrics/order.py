@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 Integers = NDArray[np.int64]
+Places = NDArray[np.int32]
 
 UNKNOWN = np.int64(2**62)  # after every key; even, so that it is no positive
 _ENTRIES_AT_ONCE = 2**18  # keeps a block and its sorted copy in the cache

@@ -69,10 +69,10 @@ def check_no_nan(scores: Tensor) -> None:
 
 def positives(targets: Targets) -> Tensor:
     """[N, C] bool: observed and present. Metrics judge facts, so a soft value is refused where it was observed."""
-    positive = targets.observed & (targets.value == 1)
-    wrong = (targets.observed & (targets.value != 0)) ^ positive
-    if wrong.any():
-        row, column = wrong.nonzero()[0].tolist()
+    positive = targets.observed & (targets.value != 0)
+    # Positives are few: to look at their values alone is quicker than to compare everything again.
+    if (targets.value[positive] != 1).any():
+        row, column = (positive & (targets.value != 1)).nonzero()[0].tolist()
         raise UserError(
             f"the target of row {row}, column {column} is {targets.value[row, column].item():g}, expected 0 or 1: "
             "mark it as not observed, or round soft labels before measuring"

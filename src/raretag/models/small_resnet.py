@@ -7,6 +7,7 @@ depth = 2 + 2 x blocks: 8, 12, 14, 20, 32, ... PLM uses depth 12 on MultiMNIST a
 
 from __future__ import annotations
 
+import torch
 from torch import Tensor, nn
 from torch.nn.functional import relu
 
@@ -33,9 +34,12 @@ class SmallResnet(nn.Module):
                 stages.append(BasicBlock(wide, width * 2**stage, stride=2 if stage and not block else 1))
                 wide = width * 2**stage
         self.stages = nn.Sequential(*stages)
+        # A quarter faster on CPUs. With 4 channels, torch 2.13 writes beyond its memory in the backward pass so.
+        self.format = torch.contiguous_format if width % 8 else torch.channels_last
+        self.to(memory_format=self.format)
 
     def forward(self, images: Tensor) -> Tensor:
-        maps: Tensor = self.stages(relu(self.stem(images)))
+        maps: Tensor = self.stages(relu(self.stem(images.contiguous(memory_format=self.format))))
         return maps.mean(dim=(2, 3))
 
 

@@ -20,6 +20,9 @@ class ObservedOnly(Complete):
     def forward(self, logits: Tensor, targets: Targets, context: Context) -> Completed:
         return Completed(targets.positive, targets.observed, targets.observed)
 
+    def multiplied(self, labels: int, context: Context) -> Tensor:
+        return torch.empty(0, dtype=torch.int64)
+
 
 class UnknownIsNegative(Complete):
     """t = 0 where nobody looked."""

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from raretag.core import chance
+from raretag.core.context import NOWHERE, Context
 
 Precision = Literal["float16", "uint8"]
 MAP_ABOVE = 2**30  # bytes; more than this lives in a file
@@ -46,16 +47,32 @@ class Memory(nn.Module):
         for rows in self.blocks():
             self.stored[rows] = self._pack(initial.expand(len(rows), -1), rows, -1)
 
-    def read(self, items: Tensor) -> Tensor:
-        """float32 [B, C] on the device of `items`."""
-        return self._unpack(self.stored[items.to(self.stored.device)]).to(items.device)
+    def read(self, items: Tensor, context: Context = NOWHERE) -> Tensor:
+        """float32 [B, C], or the context's block of labels, on the device of `items`."""
+        place = items.to(self.stored.device)
+        block = context.block
+        if block is None or isinstance(block.numbers, slice):
+            found = context.of(self.stored)[place]
+        else:
+            numbers = block.numbers.to(place.device)  # row by row: no copy of whole rows, and quicker than at once
+            found = self.stored.new_empty(len(place), len(numbers))
+            for row, into in zip(place.tolist(), found, strict=True):
+                torch.index_select(self.stored[row], 0, numbers, out=into)
+        return self._unpack(found).to(items.device)
 
-    def write(self, items: Tensor, values: Tensor, epoch: int) -> None:
+    def write(self, items: Tensor, values: Tensor, epoch: int, context: Context = NOWHERE) -> None:
         """An item that comes twice is written once: the last one counts."""
         items, values = items.to(self.stored.device), values.to(self.stored.device)
         once, place = torch.unique(items, return_inverse=True)
         last = torch.zeros_like(once).scatter_reduce_(0, place, torch.arange(len(items), device=items.device), "amax")
-        self.stored[once] = self._pack(values[last], once, epoch)
+        packed = self._pack(values[last], once, epoch, context)
+        block = context.block
+        if block is None or isinstance(block.numbers, slice):
+            context.of(self.stored)[once] = packed
+        else:
+            numbers = block.numbers.to(once.device)
+            for row, values in zip(once.tolist(), packed, strict=True):
+                self.stored[row].index_copy_(0, numbers, values)
 
     def rewrite(self, change: Callable[[Tensor], Tensor], epoch: int) -> None:
         """Change every number, a block of rows at a time."""
@@ -78,11 +95,10 @@ class Memory(nn.Module):
         rows = torch.arange(0, len(self.stored), stride, device=self.stored.device)
         return iter(torch.split(rows, max(1, BLOCK // max(1, self.stored.shape[1]))))
 
-    def _pack(self, values: Tensor, rows: Tensor, epoch: int) -> Tensor:
+    def _pack(self, values: Tensor, rows: Tensor, epoch: int, context: Context = NOWHERE) -> Tensor:
         if self.precision == "float16":
             return values.half().view(torch.int16)
-        label = torch.arange(values.shape[1], device=values.device)
-        up = chance.uniform(self.seed, epoch, rows[:, None], label)
+        up = chance.uniform(self.seed, epoch, rows[:, None], context.columns(values))
         return (values.double() * 254.0 + up).floor().nan_to_num(255.0).to(torch.uint8)
 
     def _unpack(self, stored: Tensor) -> Tensor:
@@ -94,6 +110,22 @@ class Memory(nn.Module):
         if not self.mapped:
             super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
         return self
+
+
+def align(memory: Memory, prior: Tensor, epoch: int) -> None:
+    """Shift the logits of each label's pseudo-labels so that their mean is the prior, found by halving an interval."""
+
+    def shifted(t: Tensor, shift: Tensor) -> Tensor:
+        # Two bytes cannot tell numbers above 1 - 2^-12 from 1, which has no logit.
+        return torch.sigmoid(torch.logit(t.double().clamp(1e-7, 1.0 - 2.0**-12)) + shift)
+
+    prior = prior.to(memory.stored.device)
+    low, high = torch.full_like(prior, -32.0), torch.full_like(prior, 32.0)
+    for _ in range(30):
+        middle = (low + high) / 2.0
+        short = memory.mean(lambda t, shift=middle: shifted(t, shift)) < prior  # type: ignore[misc]
+        low, high = torch.where(short, middle, low), torch.where(short, high, middle)
+    memory.rewrite(lambda t: shifted(t, (low + high) / 2.0), epoch)
 
 
 def _plain(items: int, labels: int, dtype: torch.dtype) -> Tensor:

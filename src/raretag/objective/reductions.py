@@ -7,39 +7,53 @@ from __future__ import annotations
 
 from typing import Literal
 
-from torch import Tensor
+from torch import Size, Tensor
 
+from raretag.core.context import Context
 from raretag.core.parts import Ratio, Reduce
 
 Per = Literal["entries", "rows", "sum", "kept"]
 
 
-class MeanOverEntries(Reduce):
+class OfSums(Reduce):
+    """Needs the sum of the terms alone."""
+
+    def forward(self, terms: Tensor, kept: Tensor) -> Ratio:
+        return self.of_sums(terms.sum(), kept.sum(), terms.shape)
+
+
+class MeanOverEntries(OfSums):
     """sum / (B C). Terms that do not count are zeros in it: no label weighs more because others are unknown."""
 
-    def forward(self, terms: Tensor, kept: Tensor) -> Ratio:
-        return Ratio(terms.sum(), terms.new_tensor(float(terms.numel())))
+    def of_sums(self, total: Tensor, number: Tensor, shape: Size) -> Ratio:
+        return Ratio(total, total.new_tensor(float(shape.numel())))
+
+    def over_labels(self, denominator: Tensor, columns: int, context: Context) -> Tensor:
+        return denominator * (context.block.labels / columns if context.block else 1.0)
 
 
-class MeanOverRows(Reduce):
+class MeanOverRows(OfSums):
     """sum over labels, mean over rows: sum / B."""
 
-    def forward(self, terms: Tensor, kept: Tensor) -> Ratio:
-        return Ratio(terms.sum(), terms.new_tensor(float(len(terms))))
+    def of_sums(self, total: Tensor, number: Tensor, shape: Size) -> Ratio:
+        return Ratio(total, total.new_tensor(float(shape[0])))
+
+    def over_labels(self, denominator: Tensor, columns: int, context: Context) -> Tensor:
+        return denominator
 
 
-class Sum(Reduce):
+class Sum(OfSums):
     """The plain sum over the batch of all processes."""
 
-    def forward(self, terms: Tensor, kept: Tensor) -> Ratio:
-        return Ratio(terms.sum(), None)
+    def of_sums(self, total: Tensor, number: Tensor, shape: Size) -> Ratio:
+        return Ratio(total, None)
 
 
-class MeanOverKept(Reduce):
+class MeanOverKept(OfSums):
     """sum / number of terms that count; 0 where nothing counts."""
 
-    def forward(self, terms: Tensor, kept: Tensor) -> Ratio:
-        return Ratio(terms.sum(), kept.sum().to(terms.dtype))
+    def of_sums(self, total: Tensor, number: Tensor, shape: Size) -> Ratio:
+        return Ratio(total, number.to(total.dtype))
 
 
 def reduction(per: Per) -> Reduce:

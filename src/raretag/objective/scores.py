@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from raretag.core.errors import UserError
+from raretag.core.logistic import Logistic, Price, logarithm, power, whole
 from raretag.core.numerics import minus_log_not_p, minus_log_p
 from raretag.core.parts import Score
 from raretag.core.targets import Completed
@@ -28,6 +29,9 @@ class CrossEntropy(Score):
     def negative(self, s: Tensor, completed: Completed) -> Tensor:
         return minus_log_not_p(s)
 
+    def prices(self, positive: Logistic, negative: Logistic, completed: Completed) -> tuple[Price, Price]:
+        return Price(positive.minus_log_p, -positive.q), Price(negative.minus_log_q, negative.p)
+
 
 class Focal(Score):
     """-b (1 - p)^g log p and -b p^g log(1 - p). `detach_focus` lets no gradient through the powers."""
@@ -43,6 +47,12 @@ class Focal(Score):
 
     def negative(self, s: Tensor, completed: Completed) -> Tensor:
         return self.balance * focused_negative(s, self.gamma, 0.0, self.detach_focus)
+
+    def prices(self, positive: Logistic, negative: Logistic, completed: Completed) -> tuple[Price, Price]:
+        return (
+            focused_positive_price(positive, self.gamma, self.detach_focus).times(self.balance),
+            focused_negative_price(negative, self.gamma, 0.0, self.detach_focus).times(self.balance),
+        )
 
 
 class Asymmetric(Score):
@@ -62,6 +72,12 @@ class Asymmetric(Score):
     def negative(self, s: Tensor, completed: Completed) -> Tensor:
         return focused_negative(s, self.gamma_neg, self.margin, self.detach_focus)
 
+    def prices(self, positive: Logistic, negative: Logistic, completed: Completed) -> tuple[Price, Price]:
+        return (
+            focused_positive_price(positive, self.gamma_pos, self.detach_focus),
+            focused_negative_price(negative, self.gamma_neg, self.margin, self.detach_focus),
+        )
+
 
 def focused_positive(s: Tensor, gamma: float | Tensor, detach_focus: bool = False) -> Tensor:
     """-(1 - p)^gamma log p."""
@@ -78,6 +94,52 @@ def focused_negative(s: Tensor, gamma: float | Tensor, margin: float = 0.0, deta
     else:
         focus, price = torch.exp(-gamma * minus_log_p(s)), minus_log_not_p(s)
     return (focus.detach() if detach_focus else focus) * price
+
+
+def focused_positive_price(x: Logistic, gamma: float | Tensor, detach_focus: bool = False) -> Price:
+    """`focused_positive` with its slope: d(1 - p)/ds = -p (1 - p), d(-log p)/ds = -(1 - p)."""
+    price = x.minus_log_p
+    if no_power(gamma):
+        return Price(price, -x.q)
+    focus = power(x.q, gamma, x.minus_log_q)
+    value = focus * price
+    slope = -focus * x.q
+    return Price(value, slope if detach_focus else slope - gamma * x.p * value)
+
+
+def focused_negative_price(
+    x: Logistic, gamma: float | Tensor, margin: float = 0.0, detach_focus: bool = False
+) -> Price:
+    """`focused_negative` with its slope: dp_m/ds = p (1 - p) above the margin and 0 below."""
+    if not margin:
+        price = x.minus_log_q
+        if no_power(gamma):
+            return Price(price, x.p)
+        focus = power(x.p, gamma, x.minus_log_p)
+        value = focus * price
+        return Price(value, focus * x.p if detach_focus else focus * x.p + gamma * x.q * value)
+    above, rest, moves = x.p - margin, x.q + margin, x.p * x.q  # p_m and 1 - p_m where p > margin; dp/ds
+    price = -logarithm(rest.clamp(max=1.0))
+    if whole(gamma) and gamma >= 1:  # powers that are 0 at 0, so nothing has to be cut off below the margin
+        shifted = above.clamp(min=0.0)
+        before = power(shifted, gamma - 1)
+        focus = before * shifted
+        slope = focus / rest if detach_focus else focus / rest + gamma * before * price
+        return Price(focus * price, slope * moves)
+    smallest = torch.finfo(x.p.dtype).tiny
+    price_slope = torch.where(rest <= 1.0, moves / rest, 0.0)
+    if no_power(gamma):
+        return Price(price, price_slope)
+    shifted = above.clamp(min=smallest)
+    focus = power(shifted, gamma)
+    value, slope = focus * price, focus * price_slope
+    if detach_focus:
+        return Price(value, slope)
+    return Price(value, slope + torch.where(above >= smallest, gamma * value / shifted * moves, 0.0))
+
+
+def no_power(gamma: float | Tensor) -> bool:
+    return not isinstance(gamma, Tensor) and gamma == 0
 
 
 def score(name: ScoreName, gamma: float, balance: float) -> Score:

@@ -8,6 +8,7 @@ from torch import Tensor
 from raretag.core.context import Context
 from raretag.core.errors import UserError
 from raretag.core.parts import Shape
+from raretag.core.settled import settled
 from raretag.core.statistics import LabelStatistics
 from raretag.core.targets import Completed
 from raretag.objective.weights import counts
@@ -22,6 +23,9 @@ class ObservedMargin(Shape):
 
     def forward(self, logits: Tensor, completed: Completed, context: Context) -> tuple[Tensor, Tensor]:
         return torch.where(completed.observed, logits - self.margin, logits), logits
+
+    def slopes(self) -> tuple[float, float]:
+        return 1.0, 1.0
 
 
 class NegativeTolerance(Shape):
@@ -43,5 +47,8 @@ class NegativeTolerance(Shape):
         self.register_buffer("nu", nu / scale if shift_over_scale else nu)
 
     def forward(self, logits: Tensor, completed: Completed, context: Context) -> tuple[Tensor, Tensor]:
-        shifted = logits - self.nu.to(logits.dtype)
+        shifted = logits - settled(context.of(self.nu).to(logits.dtype))
         return shifted, self.scale * shifted
+
+    def slopes(self) -> tuple[float, float]:
+        return 1.0, self.scale

@@ -6,7 +6,7 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from raretag.core.errors import UserError
+from raretag.core.errors import DataAbsentError
 from raretag.labels.collection import Inputs
 
 VARIABLE = "RARETAG_DATA"
@@ -36,7 +36,9 @@ class Place:
         if path is None:
             first, *others = names.split("|")
             instead = f" (or {', '.join(others)})" if others else ""
-            raise UserError(f"{self.source} needs '{first}'{instead} in the folder '{self._folder()}'. {self.how}")
+            raise DataAbsentError(
+                f"{self.source} needs '{first}'{instead} in the folder '{self._folder()}'. {self.how}"
+            )
         return path
 
     def images(self, paths: Sequence[Path], size: int, seed: int) -> Inputs:
@@ -46,7 +48,7 @@ class Place:
 
         absent = [path for path in paths if not path.is_file()]
         if absent:
-            raise UserError(
+            raise DataAbsentError(
                 f"{self.source}: {len(absent):,} of {len(paths):,} images are missing, the first is '{absent[0]}'; "
                 f"the labels alone can be inspected. {self.how}"
             )
@@ -54,10 +56,12 @@ class Place:
 
     def _folder(self) -> Path:
         if self.root is None:
-            raise UserError(
+            raise DataAbsentError(
                 f"{self.source} is read from a folder, and none is given: set the variable {VARIABLE} "
                 f"or the option data.root. {self.how}"
             )
         if not self.root.is_dir():
-            raise UserError(f"the folder of data sets '{self.root}' does not exist; {self.source} is read from it")
+            raise DataAbsentError(
+                f"the folder of data sets '{self.root}' does not exist; {self.source} is read from it"
+            )
         return self.root

@@ -87,7 +87,7 @@ class SentenceEncoder:
         return result
 
     def inputs(self, texts: Sequence[str], cache: Path | None = None) -> EncodedTexts:
-        return EncodedTexts(self, self.vectors(texts, cache))
+        return EncodedTexts(self, self.vectors(texts, cache), texts)
 
 
 def sentence_vectors(model: Bert, tokens: Sequence[Sequence[int]]) -> Tensor:
@@ -100,9 +100,9 @@ def sentence_vectors(model: Bert, tokens: Sequence[Sequence[int]]) -> Tensor:
 
 
 class EncodedTexts(Features):
-    def __init__(self, encoder: SentenceEncoder, values: NDArray[np.float32]) -> None:
+    def __init__(self, encoder: SentenceEncoder, values: NDArray[np.float32], texts: Sequence[str]) -> None:
         super().__init__(values)
-        self.encoder = encoder
+        self.encoder, self.texts = encoder, texts
 
     def describe(self) -> dict[str, Any]:
         encoder = self.encoder

@@ -68,7 +68,7 @@ def square(path: str, side: int, fit: Fit = "resize") -> NDArray[np.uint8]:
         with opened(path) as image:
             image.draft("RGB", (side, side))  # a JPEG can be decoded at a half, a quarter, an eighth
             upright = in_colour(ImageOps.exif_transpose(image))
-    except _TROUBLE as error:
+    except TROUBLE as error:
         raise UserError(f"the image '{path}' cannot be read: {_reason(error)}") from None
     return squared(upright, side, fit)
 
@@ -125,13 +125,13 @@ def _decoded(path: str) -> str | None:
         with opened(path) as image:
             image.draft("RGB", (64, 64))  # all bytes are still read, at a fraction of the work
             image.load()
-    except _TROUBLE as error:
+    except TROUBLE as error:
         return _reason(error)
     return None
 
 
 # Decoders of broken files fail in all these ways; the warning is Pillow's about huge images, where warnings are errors.
-_TROUBLE: tuple[type[Exception], ...] = (
+TROUBLE: tuple[type[Exception], ...] = (
     OSError, ValueError, SyntaxError, TypeError, IndexError, KeyError, OverflowError, EOFError, MemoryError,
     Image.DecompressionBombError, Image.DecompressionBombWarning,
 )  # fmt: skip

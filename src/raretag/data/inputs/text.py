@@ -7,7 +7,7 @@ with n(w, d) how often word w stands in text d, and N(w) in how many of N traini
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -46,7 +46,8 @@ class TfIdf:
         return sparse.csr_array(self.vectorizer.transform(texts), dtype=np.float32)
 
     def inputs(self, texts: Iterable[str]) -> TextInputs:
-        return TextInputs(self, self.transform(texts))
+        texts = list(texts)
+        return TextInputs(self, self.transform(texts), texts)
 
     def vocabulary(self) -> dict[str, Any]:
         """All that was learned; words stand in the order of the columns."""
@@ -74,9 +75,9 @@ class TfIdf:
 class TextInputs(Features):
     """Texts that became sparse vectors; a batch is dense."""
 
-    def __init__(self, representation: TfIdf, values: sparse.csr_array) -> None:
+    def __init__(self, representation: TfIdf, values: sparse.csr_array, texts: Sequence[str]) -> None:
         super().__init__(values)
-        self.representation = representation
+        self.representation, self.texts = representation, texts
 
     def describe(self) -> dict[str, Any]:
         return self.representation.vocabulary()

@@ -1,0 +1,54 @@
+"""Put the tables of finished plans into their pages: `python docs/benchmarks/refresh.py PLAN...`.
+
+Runs are read from runs/bench/PLAN-small. A page keeps its own words; what stands between the two marks is replaced.
+Beside it lie PLAN.csv with the same numbers and records/PLAN.jsonl with a line for each run.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+from raretag.bench import plan as plans
+from raretag.bench import table
+
+HERE = Path(__file__).parent
+BEGIN, END = "<!-- table: made by refresh.py -->", "<!-- end of table -->"
+
+
+def refresh(name: str, budget: str = "small") -> None:
+    plan, runs = plans.load(name), HERE.parent.parent / "runs" / "bench" / f"{name}-{budget}"
+    found = table.sections(plan, budget, runs, paired=True)
+    lines = table.jsonl(plan, budget, runs)
+    records = [json.loads(line) for line in lines.splitlines()]
+    (HERE / "records").mkdir(exist_ok=True)
+    (HERE / "records" / f"{name}.jsonl").write_text(lines + "\n", encoding="utf-8")
+    (HERE / f"{name}.csv").write_text(table.csv(plan, found), encoding="utf-8")
+
+    page = HERE / f"{name}.md"
+    text = page.read_text(encoding="utf-8") if page.is_file() else first_page(name, plan)
+    before, _, rest = text.partition(BEGIN)
+    _, _, after = rest.partition(END)
+    hours = sum(record["seconds"] for record in records) / 3600
+    seeds = sorted({record["seed"] for record in records})
+    made = f"{len(records)} runs, seeds {', '.join(map(str, seeds))}, {hours:.1f} hours of training in all."
+    made += f" Numbers: [{name}.csv]({name}.csv); runs: [records/{name}.jsonl](records/{name}.jsonl)."
+    body = table.markdown(plan, found).strip()
+    page.write_text(f"{before}{BEGIN}\n\n{made}\n\n{body}\n\n{END}{after}", encoding="utf-8")
+
+
+def first_page(name: str, plan: plans.Plan) -> str:
+    settings = ", ".join(f"{key}={value}" for key, value in plan.budgets["small"].items())
+    return (
+        f"# {plan.title}\n\n    raretag bench {name}\n\n{plan.source}. Budget `small`: {settings}.\n\n"
+        "Mean ± standard deviation over seeds in %, best bold, second underlined, the paper's own number in brackets.\n"
+        'Groups go by training positives: head 100 and more, tail below 20. "F1 tuned": at thresholds chosen on\n'
+        "validation. The last column is the difference in mAP to the first row with its 95 % interval (paired\n"
+        f"bootstrap over test items, mean of the seeds; bold: 0 is outside).\n\n{BEGIN}\n{END}\n"
+    )
+
+
+if __name__ == "__main__":
+    for name in sys.argv[1:]:
+        refresh(name)

@@ -1,0 +1,74 @@
+"""Runs cells one after another in one process, so that torch and the data are loaded once and not once a cell.
+
+Tasks come in as lines of JSON, answers go out as such. Cells that follow each other mostly share their data.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sys
+import threading
+import time
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from raretag.core.errors import DataAbsentError, UserError
+from raretag.engine.config import Data, checked, compose, read
+from raretag.engine.run import run
+from raretag.engine.sources import load
+from raretag.labels.collection import DataSet
+
+
+@lru_cache(maxsize=1)
+def loaded(settings: str, seed: int) -> DataSet:
+    return load(Data.model_validate_json(settings), seed)
+
+
+def take_model(trained: Path, folder: Path, task: dict[str, Any]) -> None:
+    """For a cell that reads out the model of another one in its own way: begin where that one ended, if it has."""
+    if (trained / "record.json").is_file() and not folder.exists():
+        settings = read(trained / "config.yaml") | {"method": compose(None, task["changes"]).method.model_dump()}
+        folder.mkdir(parents=True)
+        (folder / "config.yaml").write_text(checked(settings).to_yaml(), encoding="utf-8")
+        for name in ("last.ckpt", "metrics.jsonl"):
+            shutil.copy(trained / name, folder / name)
+
+
+def answer_to(task: dict[str, Any]) -> dict[str, Any]:
+    """Run a cell, and say what the runner's `Answer` says."""
+    folder = Path(task["folder"])
+    try:
+        if task["like"]:
+            take_model(Path(task["like"]), folder, task)
+        resume = any((folder / name).exists() for name in ("last.ckpt", "previous.ckpt"))
+        config = checked(read(folder / "config.yaml")) if resume else compose(None, task["changes"], seed=task["seed"])
+        data = loaded(config.data.model_dump_json(), config.seed)
+        run(config, folder, data=data, resume=resume, overwrite=not resume, say=lambda line: None)
+    except UserError as error:
+        return {"complaint": str(error), "absent": isinstance(error, DataAbsentError)}
+    except Exception as error:  # a cell that breaks must not take the others with it
+        return {"complaint": f"{type(error).__name__}: {' '.join(str(error).split())}"}
+    return {}
+
+
+def leave_with_the_runner() -> None:
+    """A worker whose runner was killed must not go on writing where a new runner may be at work."""
+    runner = os.getppid()
+    while os.getppid() == runner:
+        time.sleep(1.0)
+    os._exit(1)
+
+
+def main() -> None:
+    threading.Thread(target=leave_with_the_runner, daemon=True).start()
+    answers, sys.stdout = sys.stdout, sys.stderr  # what a library prints must not look like an answer
+    for line in sys.stdin:
+        answers.write(json.dumps(answer_to(json.loads(line))) + "\n")
+        answers.flush()
+
+
+if __name__ == "__main__":
+    main()

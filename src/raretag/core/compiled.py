@@ -1,0 +1,130 @@
+"""The pass of core/fused.py as machine code, for batches so large that compiling pays.
+
+`torch.compile` makes two loops over the batch: one for the mask, which is mostly integers (the hash of a random
+draw), and one for all else. It takes seconds, once for an objective and a number of threads; torch keeps most of it on
+disk for the next run. Where it fails, for example without a C++ compiler, the objective is computed in blocks.
+"""
+
+from __future__ import annotations
+
+import logging
+import types
+import warnings
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
+
+import torch
+from torch import Tensor
+
+from raretag.core.analytic import kept, value_and_slope
+from raretag.core.context import Context
+from raretag.core.numerics import in_full_precision
+from raretag.core.targets import Completed, Targets
+
+if TYPE_CHECKING:
+    from raretag.core.objective import Objective
+
+LARGE = 2**20  # elements of a batch: from here on a step saves what compiling costs within some hundred steps
+Sums = tuple[Tensor, Tensor, Tensor]
+Kernels = tuple[Callable[..., Tensor], Callable[..., Sums]]
+
+# Without vector instructions a hash of 64-bit integers is five times as fast: they have no such product.
+SCALAR: dict[str, Any] = {"cpp.simdlen": 1}
+# By default long formulas are cut, and what lies at the cuts is written to memory.
+ONE_LOOP: dict[str, Any] = {
+    "realize_reads_threshold": 10**6,
+    "realize_opcount_threshold": 10**6,
+    "realize_acc_reads_threshold": 10**6,
+}
+
+_log = logging.getLogger(__name__)
+_kernels: WeakKeyDictionary[Objective, Kernels | None] = WeakKeyDictionary()  # None: it failed
+
+
+def sums(
+    objective: Objective,
+    logits: Tensor,
+    targets: Targets,
+    context: Context,
+) -> Sums | None:
+    """The sum of the terms, the number of those that count, the gradient of the sum [B, C]; None if it cannot be."""
+    first = objective not in _kernels
+    if first:
+        _kernels[objective] = own(mask_of), own(pass_over)
+    kernels = _kernels[objective]
+    if kernels is None:
+        return None
+    make_mask, make_sums = kernels
+    # Bytes, because loading a vector of bool takes the compiler three times as long. The epoch is a size (plus 2, as
+    # 0 and 1 are constants to the compiler), because sizes may change without compiling again.
+    matrices = (logits, targets.value.detach(), targets.observed.view(torch.uint8))
+    index = None if context.index is None else context.index.detach()
+    epoch = torch.empty(1).expand(context.epoch + 2)
+    batch = (objective, *matrices, index, epoch, context.epochs)
+    for tensor in (*matrices, index, epoch):
+        if tensor is not None:
+            torch._dynamo.maybe_mark_dynamic(tensor, 0)
+    try:
+        with warnings.catch_warnings():
+            if first:
+                warnings.simplefilter("ignore")
+            mask = None if objective.keep is None else make_mask(*batch).view(torch.uint8)
+            if mask is not None:
+                torch._dynamo.maybe_mark_dynamic(mask, 0)
+            totals, numbers, gradient = make_sums(*batch, mask)
+    except Exception as problem:
+        _log.info("an objective is computed without compilation: %s", str(problem).partition("\n")[0])
+        _kernels[objective] = None
+        return None
+    return totals.double().sum().to(totals.dtype), numbers.sum(), gradient
+
+
+def own(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Compiled when it is first called. A copy, because torch limits how often one piece of code is compiled."""
+    copy = types.FunctionType(function.__code__.replace(), function.__globals__, function.__name__)
+    options = SCALAR if function is mask_of else ONE_LOOP
+    made: Callable[..., Any] = torch.compile(copy, fullgraph=True, options=options)
+    return made
+
+
+def completed(
+    objective: Objective, logits: Tensor, value: Tensor, observed: Tensor, context: Context
+) -> tuple[Tensor, Completed]:
+    z = in_full_precision(logits)
+    known = observed.to(z.dtype) > 0
+    return z, objective.complete(z, Targets(value.to(z.dtype), known), context)
+
+
+def mask_of(
+    objective: Objective,
+    logits: Tensor,
+    value: Tensor,
+    observed: Tensor,
+    index: Tensor | None,
+    epoch: Tensor,
+    epochs: int,
+) -> Tensor:
+    """k [B, C]; as bool, because C lets stores of bytes change everything, so that nothing stays in a register."""
+    context = Context(index, len(epoch) - 2, epochs)
+    z, t = completed(objective, logits, value, observed, context)
+    return kept(objective, z, t, context)
+
+
+def pass_over(
+    objective: Objective,
+    logits: Tensor,
+    value: Tensor,
+    observed: Tensor,
+    index: Tensor | None,
+    epoch: Tensor,
+    epochs: int,
+    mask: Tensor | None,
+) -> Sums:
+    """The sum of the terms and the number of those that count, of each row [B]; the gradient [B, C]."""
+    context = Context(index, len(epoch) - 2, epochs)
+    z, t = completed(objective, logits, value, observed, context)
+    counts = kept(objective, z, t, context) if mask is None else mask.to(z.dtype) > 0
+    value, slope = value_and_slope(objective, z, t, context)
+    terms, gradient = torch.where(counts, value, 0.0), torch.where(counts, slope, 0.0)
+    return terms.sum(1), counts.to(z.dtype).sum(1), gradient.to(logits.dtype)

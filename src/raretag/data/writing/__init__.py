@@ -1,0 +1,1 @@
+"""Files of a user written anew, with other labels in them."""

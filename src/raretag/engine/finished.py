@@ -1,0 +1,119 @@
+"""A finished run, opened again. What its folder lacks comes from the data set, if that is there and still the same."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from safetensors import SafetensorError
+from safetensors.torch import load_file
+from torch import Tensor
+
+from raretag.core.errors import UserError
+from raretag.core.targets import Targets
+from raretag.engine import evidence
+from raretag.engine.config import checked, read
+from raretag.engine.sources import load
+from raretag.labels.collection import DataSet
+
+Known = dict[str, DataSet | str]  # data sets by their settings, so that runs on the same one read it once; or why not
+
+
+@dataclass(frozen=True)
+class Finished:
+    folder: Path
+    record: dict[str, Any]
+    epochs: list[dict[str, Any]]
+    logits: dict[str, Tensor]  # of "validation" and "test", or empty
+    evidence: dict[str, Tensor]
+    data: DataSet | None = None
+    missing: list[str] = field(default_factory=list)  # what could not be had, in sentences
+
+    def targets(self, split: str) -> Targets | None:
+        """The labels of a split: as the run kept them, else as the data set has them."""
+        kept = evidence.unpacked(split, self.evidence)
+        if kept is None and self.data is not None:
+            kept = getattr(self.data, split).labels.targets()
+        return kept
+
+    def tested_as(self, other: Finished) -> bool:
+        """Whether both were tested on the same items: then each item of one is an item of the other."""
+        mine, theirs = self.record["data"], other.record["data"]
+        same = mine["fingerprint"]["test"] == theirs["fingerprint"]["test"]
+        # Without ids other items may have the same labels, as those of another seed have.
+        return bool(same and (mine.get("ids") or (mine["name"], mine["notes"]) == (theirs["name"], theirs["notes"])))
+
+
+def open_run(folder: Path, *, known: Known | None = None, with_data: bool = True) -> Finished:
+    if not (folder / "record.json").is_file():
+        started = (folder / "config.yaml").is_file()
+        reason = (
+            "it was not trained to its end: `raretag train --resume` goes on" if started else "no record.json in it"
+        )
+        raise UserError(f"'{folder}' is not the folder of a finished run ({reason})")
+    record = _json(folder / "record.json")
+    if not isinstance(record, dict) or not {"config", "data", "groups", "method", "metrics"} <= set(record):
+        raise UserError(f"'{folder / 'record.json'}' is not the record of a run")
+    missing: list[str] = []
+    logits = _tensors(folder / "logits.safetensors", missing, "no predictions of single items")
+    kept = _tensors(folder / evidence.FILE, missing, "") if (folder / evidence.FILE).is_file() else {}
+    data: DataSet | None = None
+    if with_data:
+        found = _data(folder, record, {} if known is None else known)
+        data = None if isinstance(found, str) else found
+        if isinstance(found, str):
+            missing.append(f"{found}, so items are shown without pictures and texts")
+    if logits and "test_positive" not in kept and data is None:
+        missing.append("the folder does not hold the test labels, so predictions cannot be judged one by one")
+    return Finished(folder, record, _epochs(folder, record), logits, kept, data, missing)
+
+
+def _data(folder: Path, record: dict[str, Any], known: Known) -> DataSet | str:
+    """The data set that the run was trained on, or why it cannot be had."""
+    try:
+        config = checked(read(folder / "config.yaml"))
+        key = f"{config.data.model_dump_json()} {config.seed}"
+        if key not in known:
+            known[key] = load(config.data, config.seed)
+    except UserError as error:
+        return f"the data is not here ({error})"
+    found = known[key]
+    told = record["data"].get("fingerprint", {})
+    if isinstance(found, DataSet) and any(
+        getattr(found, split).labels.fingerprint() != told.get(split) for split in ("train", "test")
+    ):
+        return "the data is not what the run was trained on: its labels have changed, or it was made in Python"
+    return found
+
+
+def _tensors(path: Path, missing: list[str], without: str) -> dict[str, Tensor]:
+    if not path.is_file():
+        missing.append(f"{path.name} is not in the folder: {without}")
+        return {}
+    try:
+        return load_file(path)
+    except (SafetensorError, OSError) as error:
+        missing.append(f"{path.name} is damaged ({error})")
+        return {}
+
+
+def _epochs(folder: Path, record: dict[str, Any]) -> list[dict[str, Any]]:
+    """With numbers of single labels, if they were kept."""
+    rows: list[dict[str, Any]] = record["metrics"]["epochs"]
+    path = folder / "metrics.jsonl"
+    if not path.is_file():
+        return rows
+    try:
+        found = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
+    except (ValueError, OSError):  # torn by a crash; the record has the same without single labels
+        return rows
+    return found if len(found) == len(rows) else rows
+
+
+def _json(path: Path) -> Any:
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except (ValueError, OSError) as error:
+        raise UserError(f"'{path}' cannot be read: {error}") from None

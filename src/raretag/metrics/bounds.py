@@ -1,0 +1,96 @@
+r"""Between which values a metric lies, whatever the unknown labels are. Assumes nothing, so it is often wide.
+
+Decisions: at worst every unknown label that was decided for is absent and every other one is there; at best the other
+way round. Average precision: of all ways to make m unknown labels positive, the best takes the m with the highest
+scores and the worst the m with the lowest (to swap a positive with a higher-scored negative never lowers AP), so the
+bounds are the extremes over m, which one pass finds: a new positive adds its own precision, and 1 / rank at each
+positive behind it.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from raretag.core.targets import Targets
+from raretag.metrics.scored import Scored
+
+Floats = NDArray[np.float64]
+Bools = NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    low: Tensor  # [C] float64; NaN for classes without an observed positive
+    high: Tensor
+
+
+def average_precision_bounds(scores: Tensor, targets: Targets) -> Bounds:
+    positive = Scored(scores, targets).positive.cpu().numpy()
+    unknown, values = targets.unknown.cpu().numpy(), scores.detach().double().cpu().numpy()
+    low, high = (torch.full((scores.shape[1],), math.nan, dtype=torch.float64) for _ in range(2))
+    for label in range(scores.shape[1]):
+        if positive[:, label].any():
+            entries = values[:, label], positive[:, label], unknown[:, label]
+            low[label], high[label] = _extreme(*entries, best=False), _extreme(*entries, best=True)
+    return Bounds(low, high)
+
+
+def _extreme(score: Floats, positive: Bools, unknown: Bools, best: bool) -> float:
+    order = np.argsort(-score, kind="stable")
+    ranked, is_positive, is_unknown = -score[order], positive[order], unknown[order]
+    end = np.searchsorted(ranked, ranked, side="right")  # items with equal scores share one threshold, rank `end`
+    begin = np.searchsorted(ranked, ranked, side="left")
+    found = np.concatenate([[0], np.cumsum(is_positive)])  # known positives among the first k
+    share = np.where(is_positive, 1.0 / end, 0.0)
+    start = float((share * found[end]).sum())  # sum of precisions with m = 0
+    behind = share.sum() - np.concatenate([[0.0], np.cumsum(share)])[begin]  # 1 / rank of positives here and behind
+    places = np.flatnonzero(is_unknown)
+    if not best:
+        places = places[::-1]  # from the lowest score up
+    inverse = 1.0 / end[places]
+    before = np.arange(len(places))  # unknown labels that are positive by now
+    fresh = np.concatenate([[True], np.diff(end[places]) != 0])[: len(places)]
+    tied = before - np.maximum.accumulate(np.where(fresh, before, 0))  # of them, those with the same score
+    own = (found[end[places]] + (before if best else tied) + 1) * inverse
+    others = behind[places] + (tied * inverse if best else np.cumsum(inverse) - inverse)
+    sums = start + np.concatenate([[0.0], np.cumsum(own + others)])
+    values = sums / (found[-1] + np.arange(len(sums)))
+    return float(values.max() if best else values.min())
+
+
+def decision_bounds(decided: Tensor, targets: Targets) -> dict[str, Bounds]:
+    """Precision, recall and F1 of each class; micro averages are `micro_bounds`."""
+    tp, fp, fn, above, below = _counts(decided, targets)
+    known = torch.where(tp + fn > 0, 1.0, math.nan)
+    return {name: Bounds(low * known, high * known) for name, (low, high) in _ends(tp, fp, fn, above, below).items()}
+
+
+def micro_bounds(decided: Tensor, targets: Targets) -> dict[str, tuple[float, float]]:
+    ends = _ends(*(count.sum() for count in _counts(decided, targets)))
+    return {name: (float(low), float(high)) for name, (low, high) in ends.items()}
+
+
+def _counts(decided: Tensor, targets: Targets) -> tuple[Tensor, ...]:
+    """[C] float64 each: true and false positives, false negatives, unknown labels decided for and against."""
+    positive = targets.observed & (targets.value == 1)
+    negative = targets.observed & ~positive
+    masks = (positive & decided, negative & decided, positive & ~decided)
+    return tuple(mask.sum(0).double() for mask in (*masks, targets.unknown & decided, targets.unknown & ~decided))
+
+
+def _ends(tp: Tensor, fp: Tensor, fn: Tensor, above: Tensor, below: Tensor) -> dict[str, tuple[Tensor, Tensor]]:
+    def ratio(part: Tensor, whole: Tensor) -> Tensor:
+        return torch.where(whole > 0, part / whole.clamp(min=1e-300), 0.0)  # nothing decided: 0, as elsewhere
+
+    decided = tp + fp + above
+    return {
+        "precision": (ratio(tp, decided), ratio(tp + above, decided)),
+        "recall": (ratio(tp, tp + fn + below), ratio(tp + above, tp + above + fn)),
+        "F1": (ratio(2 * tp, decided + tp + fn + below), ratio(2 * (tp + above), decided + tp + above + fn)),
+    }

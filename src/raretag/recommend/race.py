@@ -1,0 +1,180 @@
+"""A race of methods on held-out folds of the training items, within a budget of time.
+
+In each fold every method that is still in the race is trained on the other folds. Who is clearly worse than the leader
+after a fold (the whole paired bootstrap interval of the difference lies below 0) leaves the race. Large sets are
+sampled so that the race fits the budget; test items are never looked at.
+
+mAP is measured as `evaluate` would: unknown labels are left out. Where no negative was observed at all, that would call
+every ranking perfect, so there unknown labels count as absent, for every method alike.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from raretag.core.errors import UserError
+from raretag.core.targets import Targets
+from raretag.engine.config import Config
+from raretag.engine.out_of_fold import train_without, with_features
+from raretag.labels.collection import DataSet
+from raretag.labels.split import split
+from raretag.metrics.bootstrap import Difference, Interval, bootstrap, paired_difference
+from raretag.recommend.candidates import Candidate
+
+MOST_ITEMS, FEWEST_ITEMS = 5000, 300  # of the training part
+TIE = 0.005  # mAP: a simpler method that is so near, and not clearly worse, is preferred
+RESAMPLES = 200
+
+
+class OutOfTimeError(Exception):
+    """The budget is used up in the middle of a run."""
+
+
+@dataclass(frozen=True)
+class Runner:
+    """What became of a candidate."""
+
+    candidate: Candidate
+    folds: int  # in which it ran
+    seconds: float  # of one of them
+    score: Interval  # mAP on the items of its folds
+    behind: Difference  # its mAP minus the leader's, on the items that both have seen
+
+
+@dataclass(frozen=True)
+class Outcome:
+    runners: list[Runner]  # the best first
+    choice: Candidate
+    items: int  # of the training part that took part
+    folds: int
+    as_absent: bool  # unknown labels counted as absent
+    remarks: list[str]
+
+
+def race(
+    configs: Sequence[tuple[Candidate, Config]],
+    data: DataSet,
+    *,
+    minutes: float = 5.0,
+    folds: int = 3,
+    say: Callable[[str], None] = lambda line: None,
+    clock: Callable[[], float] = time.monotonic,
+) -> Outcome:
+    """`configs`: each candidate with its whole configuration, the simplest first."""
+    if minutes <= 0 or folds < 2:
+        raise UserError(f"{minutes:g} minutes and {folds} folds; expected more than 0 minutes and 2 folds or more")
+    end = clock() + 60 * minutes
+    first = configs[-1][1]
+    data, settled = with_features(data, first, say)
+    configs = [(one, config.model_copy(update={"encoder": settled.encoder})) for one, config in configs]
+    remarks: list[str] = []
+    data = sampled(data, configs, folds, end, clock, remarks)
+    parts = split(data.train.labels, [1.0 / folds] * folds, first.seed).parts
+    statistics = data.train.labels.statistics(cooccurrence=False)
+    as_absent = not bool(statistics.negatives.any())
+    logits = {one.label: torch.zeros(len(data.train), data.train.labels.labels) for one, _ in configs}
+    done = {one.label: 0 for one, _ in configs}
+    seconds = {one.label: 0.0 for one, _ in configs}
+    alive = list(configs)
+
+    def truth(some: int) -> tuple[Tensor, Targets]:
+        """Rows of the first folds, and their labels."""
+        rows = torch.from_numpy(np.concatenate(parts[:some]))
+        found = data.train.labels.targets(rows)
+        return rows, Targets(found.positive, torch.ones_like(found.observed)) if as_absent else found
+
+    def compared(a: str, b: str) -> Difference:
+        rows, targets = truth(min(done[a], done[b]))
+        return paired_difference(logits[a][rows], logits[b][rows], targets, resamples=RESAMPLES)["total"]
+
+    def leader() -> str:
+        most = max(done.values())
+        rows, targets = truth(most)
+        scores = {
+            name: bootstrap(logits[name][rows], targets, resamples=1)["total"].value
+            for name, ran in done.items()
+            if ran == most
+        }
+        return max(scores, key=lambda name: np.nan_to_num(scores[name], nan=-1.0))
+
+    for fold, rows in enumerate(parts):
+        for one, config in alive:
+            if any(done.values()) and clock() + seconds[one.label] > end:
+                continue
+            started = clock()
+            try:
+                scores = train_without(
+                    config, data, rows, lambda epochs: in_time(clock() <= end or not any(done.values()))
+                )
+            except OutOfTimeError:
+                continue
+            logits[one.label][torch.from_numpy(rows)] = scores
+            done[one.label], seconds[one.label] = fold + 1, clock() - started
+            say(f"fold {fold + 1} of {folds}: {one.label}, {seconds[one.label]:.0f} s")
+        alive = [(one, config) for one, config in alive if done[one.label] == fold + 1]
+        if len(alive) <= 1 or clock() > end:
+            break
+        best = leader()
+        alive = [pair for pair in alive if pair[0].label == best or not compared(pair[0].label, best).high < 0]
+    left = [one.label for one, _ in configs if not done[one.label]]
+    if left:
+        remarks.append(f"no time for: {', '.join(left)}; --minutes gives more")
+    best = leader()
+    runners = []
+    for one, _ in configs:
+        if done[one.label]:
+            some, targets = truth(done[one.label])
+            score = bootstrap(logits[one.label][some], targets, resamples=RESAMPLES)["total"]
+            runners.append(Runner(one, done[one.label], seconds[one.label], score, compared(one.label, best)))
+    choice = next(r.candidate for r in runners if is_tie(r.behind) or r.candidate.label == best)
+    runners.sort(key=lambda r: -r.behind.value)
+    return Outcome(runners, choice, len(data.train), folds, as_absent, remarks)
+
+
+def is_tie(behind: Difference) -> bool:
+    return behind.value >= -TIE and behind.high >= 0
+
+
+def in_time(still: bool) -> None:
+    if not still:
+        raise OutOfTimeError
+
+
+def sampled(
+    data: DataSet,
+    configs: Sequence[tuple[Candidate, Config]],
+    folds: int,
+    end: float,
+    clock: Callable[[], float],
+    remarks: list[str],
+) -> DataSet:
+    """A stratified part of the training items with which the race should end in time, from one epoch of a few."""
+    items = len(data.train)
+    few = torch.from_numpy(drawn(data, min(items, FEWEST_ITEMS), configs[0][1].seed))
+    small = replace(data, train=data.train.take(few), truth=None, published=None)
+    config = next((config for _, config in configs if "logistic" not in config.method.name), configs[0][1])
+    short = config.model_copy(update={"train": config.train.model_copy(update={"epochs": 1})})
+    started = clock()
+    train_without(short, small, np.arange(len(few) // 3), lambda epochs: None)
+    each = (clock() - started) / len(few)  # seconds of an item and an epoch, with the cost of a start in it
+    epochs = sum(config.train.epochs for _, config in configs)
+    affordable = int((end - clock()) / max(each * epochs * (folds - 1), 1e-12))
+    size = max(min(items, MOST_ITEMS, affordable), min(items, FEWEST_ITEMS))
+    if size == items:
+        return data
+    remarks.append(f"a stratified sample of {size:,} of {items:,} training items took part")
+    rows = torch.from_numpy(drawn(data, size, configs[0][1].seed))
+    return replace(data, train=data.train.take(rows), truth=None, published=None)
+
+
+def drawn(data: DataSet, size: int, seed: int) -> np.ndarray:
+    items = len(data.train)
+    if size >= items:
+        return np.arange(items)
+    return np.sort(split(data.train.labels, [size / items, 1 - size / items], seed).parts[0])

@@ -1,0 +1,112 @@
+"""The first page: what was trained on what, the table of results, and the doctor."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from raretag.report.comparison import Comparison
+from raretag.report.doctor import Finding, examine
+from raretag.report.markup import Cell, percent, share, table, text
+from raretag.report.study import GROUPS, Study
+
+WORD = {"bad": "Serious", "warn": "Look here", "note": "Note", "good": "Good"}
+
+
+def results(studies: list[Study], comparison: Comparison | None) -> str:
+    """One row a run, as in the terminal."""
+    heads = ["run", "mAP", *GROUPS, "F1", "F1*", "exact"]
+    recall = any("hidden_recall" in study.final for study in studies)
+    rows = []
+    for study in studies:
+        final = study.final
+        margin = comparison.margin(study.name) if comparison is not None else None
+        total = share(final["mAP"]["total"])
+        if margin is not None:
+            total = Cell(f'{total} <small class="quiet">± {percent(margin)}</small>', total.key)
+        cells = [share(final["mAP"][group]) for group in GROUPS]
+        cells += [share(final["F1"]["total"]), share(final["F1_tuned"]["total"]), share(final["exact_match"])]
+        hidden = [share(final.get("hidden_recall"))] if recall else []
+        rows.append([study.name, total, *cells, *hidden])
+    groups = studies[0].record["groups"]
+    low, high = groups["edges"]
+    sizes = ", ".join(f"{name} {len(groups[name])}" for name in GROUPS)
+    shown = table([*heads, *(["hidden found"] if recall else [])], rows, id="results", caption="Test set, in %")
+    legend = (
+        f"Labels by training positives before any were hidden: {sizes} (edges {low} and {high}). F1: macro, at 0.5; "
+    )
+    legend += "F1*: at thresholds tuned on validation; exact: all labels of an item right"
+    legend += "; hidden found: share of the hidden training positives that the model finds" if recall else ""
+    if comparison is not None:
+        legend += f"; ±: 95 % bootstrap interval over test items ({comparison.resamples:,} resamples)"
+    return f'{shown}<p class="quiet">{text(legend)}.</p>'
+
+
+def trained(study: Study) -> str:
+    """What was trained on what."""
+    config, data, method = study.record["config"], study.record["data"], study.record["method"]
+    train = config["train"]
+    items = ", ".join(f"{name} {number:,}" for name, number in data["items"].items())
+    facts = {
+        "Data": f"{data['name']}{_made(config['data'])}: {items}",
+        "Labels": f"{len(study.labels):,}{_known(study)}",
+        "Method": f"{_named(config['method'])} — {_slots(method['slots'])}",
+        "Model": " on ".join(
+            _named(config[part]) for part in ("head", "model", "encoder") if config[part]["name"] not in ("none",)
+        )
+        + ("" if config["branches"]["name"] == "single" else f", {_named(config['branches'])}"),
+        "Training": f"{len(study.record['metrics']['epochs'])} epochs, batches of {train['batch_size']}, "
+        f"{_named(config['sampler'])} sampling, {train['optimizer']} at {train['learning_rate']:g}, "
+        f"seed {config['seed']}",
+    }
+    inside = "".join(f"<dt>{text(key)}</dt><dd>{text(value)}</dd>" for key, value in facts.items())
+    return f'<dl class="facts">{inside}</dl>'
+
+
+def doctor(study: Study) -> str:
+    findings = examine(study)
+    note = "" if study.judged is not None else _without_evidence()
+    return f'<div class="findings">{"".join(map(_finding, findings))}</div>{note}'
+
+
+def missing(study: Study) -> str:
+    if not study.missing:
+        return ""
+    entries = "".join(f"<li>{text(sentence)}</li>" for sentence in study.missing)
+    return f'<aside class="missing"><strong>Not everything could be shown.</strong><ul>{entries}</ul></aside>'
+
+
+def _finding(finding: Finding) -> str:
+    command = f"<p>Try next: <code>{text(finding.command)}</code></p>" if finding.command else ""
+    return (
+        f'<article class="finding {finding.level}"><p class="level">{WORD[finding.level]}</p>'
+        f"<h4>{text(finding.title)}</h4><p>{text(finding.text)}</p>{command}</article>"
+    )
+
+
+def _without_evidence() -> str:
+    return '<p class="quiet">Single predictions are not at hand, so only means could be examined.</p>'
+
+
+def _made(data: dict[str, Any]) -> str:
+    done = [] if data["longtail"] == "none" else [f"long tail: {data['longtail']}"]
+    if data["hide"] != "fal":
+        kept = f", {100 * data['keep']:g} % kept" if data["keep"] else ""
+        done.append(f"training labels hidden: {data['hide'].upper()}{kept}")
+    return f" ({'; '.join(done)})" if done else ""
+
+
+def _known(study: Study) -> str:
+    sizes = ", ".join(f"{name} {len(study.record['groups'][name])}" for name in GROUPS)
+    if study.unknown is None:
+        return f" ({sizes})"
+    entries = max(1, study.record["data"]["items"]["train"] * len(study.labels))
+    return f" ({sizes}); {100 * (1 - int(study.unknown.sum()) / entries):.1f} % of the training labels are known"
+
+
+def _named(section: dict[str, Any]) -> str:
+    options = {key: value for key, value in section.items() if key != "name"}
+    return str(section["name"]) + (f" {options}" if options else "")
+
+
+def _slots(slots: dict[str, str]) -> str:
+    return ", ".join(f"{slot}: {part}" for slot, part in slots.items())

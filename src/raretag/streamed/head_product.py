@@ -1,0 +1,52 @@
+"""The matrix products of a linear head for some labels at a time."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+Numbers = slice | Tensor
+Slopes = tuple[Numbers, Numbers, Tensor, Tensor]  # labels, where they lie in the gradients, slopes, share of the loss
+
+
+class HeadProduct:
+    """K linear maps of K features: logits [B, c] of some labels, or [B, K, c], and back from slopes to gradients."""
+
+    def __init__(self, features: Tensor, weights: list[Tensor], biases: list[Tensor]) -> None:
+        self.features = [features] if features.dim() == 2 else list(features.unbind(1))
+        self.weights, self.biases, self.single = weights, biases, features.dim() == 2
+
+    def logits(self, numbers: Numbers) -> Tensor:
+        found = [
+            torch.addmm(bias[numbers], x, weight[numbers].T)
+            for x, weight, bias in zip(self.features, self.weights, self.biases, strict=True)
+        ]
+        return found[0] if self.single else torch.stack(found, 1)
+
+
+class Gradients:
+    """Of the features, and of `rows` rows of the weights and biases.
+
+    All slopes are to be multiplied by `scale`, which is done where it costs least.
+    """
+
+    def __init__(self, head: HeadProduct, rows: int, scale: float) -> None:
+        self.head, self.scale = head, scale
+        self.of_features = [torch.zeros_like(x) for x in head.features]
+        self.of_weights = [weight.new_empty(rows, weight.shape[1]) for weight in head.weights]
+        self.of_biases = [bias.new_empty(rows) for bias in head.biases]
+        self.scaled = [x if scale == 1.0 else x * scale for x in head.features]
+
+    def add(self, slope: Tensor, numbers: Numbers, place: Numbers) -> None:
+        """A block of labels: which they are, and where they lie among the rows."""
+        for k, one in enumerate([slope] if self.head.single else slope.unbind(1)):
+            self.of_features[k].addmm_(one, self.head.weights[k][numbers])
+            if isinstance(place, slice):
+                torch.mm(one.T, self.scaled[k], out=self.of_weights[k][place])
+            else:
+                self.of_weights[k][place] = one.T @ self.scaled[k]
+            self.of_biases[k][place] = one.sum(0) * self.scale
+
+    def found(self) -> tuple[Tensor, list[Tensor], list[Tensor]]:
+        features = [x if self.scale == 1.0 else x.mul_(self.scale) for x in self.of_features]
+        return features[0] if self.head.single else torch.stack(features, 1), self.of_weights, self.of_biases

@@ -1,0 +1,134 @@
+"""The step of dynamic_pseudo_labels with draw="labels", without a graph.
+
+Nearly all multiplied labels are unknown: their weight u is one number for each row, and the price of a logit and its
+slope are
+
+    u (c log(1 + e^z) - alpha y~ z),    u (c p - alpha y~),    c = beta + (alpha - beta) y~
+
+The few observed ones are taken out first. The numbers are those of the method (methods/dynamic_pseudo_labels.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import torch
+from torch import Tensor
+from torch.nn.functional import softplus
+
+from raretag.core import processes
+from raretag.core.context import Context
+from raretag.core.label_block import LabelBlock
+from raretag.core.method import Method
+from raretag.methods.dynamic_pseudo_labels import Balanced, DynamicPseudoLabels, ItemWeights, Remembered
+from raretag.objective.reductions import MeanOverRows
+from raretag.streamed.head_product import HeadProduct, Slopes
+from raretag.streamed.log_sum import LogSum
+from raretag.streamed.targets import ListedTargets
+
+KEEP = 2**25  # logits that are kept from the first look at them to the second
+OUT = -1e4  # a logit without a price
+Pairs = tuple[Tensor, Tensor]
+
+
+def is_sampled(method: Method) -> bool:
+    objective = method.objective
+    return (
+        type(method) is DynamicPseudoLabels
+        and isinstance(objective.complete, Remembered)
+        and objective.complete.draw == "labels"
+        and type(objective.reduce) is MeanOverRows
+    )
+
+
+class Sampled:
+    def __init__(self, method: Method, targets: ListedTargets, context: Context, union: Tensor, block: int) -> None:
+        objective = method.objective
+        assert isinstance(objective.complete, Remembered)
+        assert isinstance(objective.weigh, ItemWeights)
+        assert isinstance(objective.score, Balanced)
+        self.remembered, self.weigh, self.balanced = objective.complete, objective.weigh, objective.score
+        self.learns, self.targets, self.context, self.union = method.training, targets, context, union
+        wanted = self.remembered.multiplied(targets.shape[1], context)
+        assert wanted is not None
+        self.picked = wanted.to(union.device)
+        place = torch.searchsorted(self.picked, union).clamp(max=max(len(self.picked) - 1, 0))
+        rest = union if not len(self.picked) else union[self.picked[place] != union]
+        # Labels that are picked and labels that are only observed do not share a block.
+        self.blocks = [(some, True) for some in torch.split(self.picked, block) if len(some)]
+        self.blocks += [(some, False) for some in torch.split(rest, block) if len(some)]
+        rows = processes.total(torch.tensor(float(len(targets)), dtype=torch.float64)).clamp(min=1.0)
+        self.scale = processes.count() / float(rows)
+        self.log_sum = LogSum()
+
+    def slopes(self, head: HeadProduct) -> Iterator[Slopes]:
+        like = head.features[0]
+        kept = self.look(head)
+        of_observed, of_unknown = self.weights(like)  # p / N_e and p d / (q N_ne), [B, 1] each
+        beta_observed, beta = self.betas(like)
+        for number, (labels, is_picked) in enumerate(self.blocks):
+            z = kept.pop(number) if number in kept else head.logits(labels)
+            there, absent = self.targets.positives.within(labels), self.targets.others.within(labels)
+            z_there, z_absent = z[there], z[absent]
+            z[there] = z[absent] = OUT
+            if is_picked:
+                price, slope = self.of_unknown(z, (there, absent), labels, of_unknown, beta)
+            else:
+                price, slope = like.new_zeros(()), torch.zeros_like(z)
+            up, down = of_observed[there[0], 0] * (1.0 - beta_observed), of_observed[absent[0], 0] * beta_observed
+            slope[there], slope[absent] = -up * torch.sigmoid(-z_there), down * torch.sigmoid(z_absent)
+            price = price + (up * softplus(-z_there)).sum() + (down * softplus(z_absent)).sum()
+            yield labels, torch.searchsorted(self.union, labels), slope, price.double()
+
+    def look(self, head: HeadProduct) -> dict[int, Tensor]:
+        """Which rows have a prediction above .1; the logits, if there is room for them."""
+        self.sees = torch.zeros(len(self.targets), dtype=torch.bool, device=head.features[0].device)
+        kept: dict[int, Tensor] = {}
+        if self.weigh.penalty:
+            for number, (labels, is_picked) in enumerate(self.blocks):
+                z = head.logits(labels)
+                if len(self.union) * len(z) <= KEEP:
+                    kept[number] = z
+                if is_picked:
+                    self.sees |= torch.sigmoid(z.amax(1)) > 0.1
+                for listed in (self.targets.positives, self.targets.others):
+                    row, column = listed.within(labels)
+                    self.sees[row[torch.sigmoid(z[row, column]) > 0.1]] = True
+        return kept
+
+    def weights(self, like: Tensor) -> tuple[Tensor, Tensor]:
+        observed, both = self.targets.counts(None), self.targets.counts(self.picked)
+        return self.weigh.of_rows(
+            observed[:, None], len(self.picked) - both[:, None], self.sees[:, None], self.context, like.dtype
+        )
+
+    def betas(self, like: Tensor) -> tuple[float, float]:
+        """beta of observed and of unknown labels."""
+        observed = len(self.targets.positives.row) + len(self.targets.others.row)
+        slots = observed if self.balanced.total == "observed" else self.targets.shape[0] * self.targets.shape[1]
+        P, T = (like.new_tensor(float(number)) for number in (len(self.targets.positives.row), slots))
+        beta = float(self.balanced.of_counts(P, T))
+        return beta, beta if self.balanced.on == "all" else 0.5
+
+    def of_unknown(
+        self, z: Tensor, observed: tuple[Pairs, Pairs], labels: Tensor, weight: Tensor, beta: float
+    ) -> tuple[Tensor, Tensor]:
+        items = self.context.items.to(z.device)
+        context = replace(self.context, block=LabelBlock(labels, self.targets.shape[1]))
+        y = self.remembered.recall(items, z, context)
+        sums, p = self.log_sum(z)
+        if self.learns:
+            new = self.remembered.renewed(y, p, context)
+            for pairs in observed:
+                new[pairs] = torch.nan
+            self.remembered.memory.write(processes.rows(items), processes.rows(new), context.epoch, context)
+        alpha = 1.0 - beta
+        if alpha == beta:
+            price = beta * sums - alpha * torch.einsum("bc,bc->b", y, z)
+            slope = p.sub_(y).mul_(weight * beta)
+        else:
+            c = beta + (alpha - beta) * y
+            price = (c * softplus(z) - alpha * y * z).sum(1)
+            slope = (c * p - alpha * y).mul_(weight)
+        return (weight[:, 0] * price).sum(), slope

@@ -1,0 +1,128 @@
+"""What the labels of a data set allow to be said about its unknown entries: from positives alone, or from both states.
+
+Positives alone: an entry is marked (observed positive) or a candidate; see kept.py. If nothing is unknown the observed
+negatives are the candidates: a list of tags that "not listed" made negative is the commonest case.
+
+Both states: among observed entries q = P(positive | t) is fitted directly. Unknown entries may be positive more or less
+often; with the missingness the same for all scores of a state, their log odds differ by one number, which the scores of
+the unknown entries fix (Saerens et al., "Adjusting the outputs of a classifier to new a priori probabilities", 2002).
+This needs negatives that nobody chose by their score: rejected suggestions are not such ones.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import expit
+from scipy.stats import rankdata
+
+from raretag.core.errors import UserError
+from raretag.core.targets import Targets
+from raretag.suggest.kept import Kept, estimate_kept
+from raretag.suggest.promise import Promise, from_both, from_marks, passing
+from raretag.suggest.scale import Bools, Floats, on_one_scale
+
+_CHOSEN = 0.6  # observed negatives that outscore unknown entries this often were not drawn at random
+_AT_MOST = 300_000  # unknown entries that the ratio is fitted on
+RATIOS = np.linspace(-6.0, 3.0, 181)  # log odds ratios that are weighed
+
+
+@dataclass(frozen=True)
+class Evidence:
+    t: Floats  # [N, C] log odds of a mark, all labels on one scale
+    positive: Bools  # [N, C] observed positives
+    negative: Bools  # [N, C] observed negatives
+    candidates: Bools  # [N, C] entries that may be missing positives
+    kept: Kept  # from positives alone, or of observed entries
+    log_ratio: Floats | None  # draws; None: positives alone
+    single: bool = False  # every item has exactly one mark
+
+    @property
+    def both(self) -> bool:
+        return self.log_ratio is not None
+
+    def probability(self, t: Floats) -> Floats:
+        """P(positive) of candidates."""
+        if self.log_ratio is None:
+            return self.kept.missing(t)
+        return np.mean([expit(t + ratio) for ratio in self.log_ratio[:: max(1, len(self.log_ratio) // 50)]], axis=0)
+
+    def promise(self, chosen: Bools, by_rank: Bools) -> Promise:
+        """Of a list of candidates, both [N, C]."""
+        size = int(chosen.sum())
+        positives = passing(self.t, chosen, by_rank, self.positive)
+        if self.log_ratio is None:
+            return from_marks(size, positives, self.kept)
+        return from_both(size, positives, passing(self.t, chosen, by_rank, self.negative), self.log_ratio)
+
+    def assumption(self) -> str:
+        if self.both:
+            return (
+                "labels of both states were observed: assumes that which labels are unknown does not depend on the "
+                "score within a state"
+            )
+        middle, low, high = self.kept.interval()
+        if self.single and not self.kept.told:
+            return (
+                "every item has exactly one mark, so an item's other positives were left out and nothing says how many "
+                "there are: give --kept or --audit"
+            )
+        if self.kept.told:
+            return f"{middle:.0%} of the positives are marked, as told: assumes that this does not depend on the score"
+        sure = "" if high - low < 0.25 else " - the scores do not fix it: give --kept or --audit"
+        return (
+            f"{middle:.0%} of the positives are marked, between {low:.0%} and {high:.0%} from the scores alone{sure}; "
+            "assumes that this does not depend on the score and is alike for all labels"
+        )
+
+
+def weigh(logits: Floats, targets: Targets, kept: float | None = None) -> Evidence:
+    """From out-of-fold logits [N, C]."""
+    observed, value = targets.observed.numpy(), targets.value.numpy()
+    positive, negative = observed & (value == 1), observed & (value == 0)
+    if not positive.any():
+        raise UserError("no training item has a positive label: nothing can be suggested; are the labels read rightly?")
+    candidates = ~observed if not observed.all() else negative
+    if observed.all() or not negative.any() or kept is not None or are_chosen(logits, negative, ~observed):
+        counted = positive | candidates
+        t = on_one_scale(logits, positive, counted)
+        usable = counted & positive.any(axis=0)
+        single = not observed.all() and bool((positive.sum(axis=1) == 1).all())  # then a mark depends on other labels
+        found = estimate_kept(t[usable], positive[usable], kept, blind=single)
+        return Evidence(t, positive, negative, candidates, found, None, single)
+    t = on_one_scale(logits, positive, observed)
+    usable = observed & positive.any(axis=0)
+    ratio = estimate_ratio(t, positive, observed)
+    return Evidence(t, positive, negative, candidates, estimate_kept(t[usable], positive[usable]), ratio)
+
+
+def are_chosen(logits: Floats, negative: Bools, unknown: Bools) -> bool:
+    """Whether observed negatives score higher than unknown entries, as rejected suggestions do."""
+    higher, pairs = 0.0, 0
+    for label in np.flatnonzero(negative.any(axis=0) & unknown.any(axis=0)):
+        some = logits[negative[:, label], label]
+        ranks = rankdata(np.concatenate([some, logits[unknown[:, label], label]]))[: len(some)]
+        higher += float((ranks - rankdata(some)).sum()) / int(unknown[:, label].sum())
+        pairs += len(some)
+    return pairs > 0 and higher / pairs > _CHOSEN
+
+
+def estimate_ratio(t: Floats, positive: Bools, observed: Bools) -> Floats:
+    """Draws of the log ratio of the odds of a positive: unknown entries against observed ones of the same score."""
+    seen = np.maximum(observed.sum(axis=0), 1)  # [C]
+    prior = np.clip((positive & observed).sum(axis=0) / seen, 1e-6, 1 - 1e-6)
+    row, label = np.nonzero(~observed & (positive.any(axis=0))[None, :])
+    if not len(row):
+        return np.zeros(1)
+    step = -(-len(row) // _AT_MOST)
+    row, label = row[::step], label[::step]
+    q, p0 = expit(t[row, label]), prior[label]
+    fits = np.empty(len(RATIOS))
+    for place, ratio in enumerate(RATIOS):
+        p = expit(np.log(p0 / (1 - p0)) + ratio)  # positives among the unknown entries of the label
+        fits[place] = np.log(np.maximum(p / p0 * q + (1 - p) / (1 - p0) * (1 - q), 1e-300)).mean()
+    # The curve q was itself fitted on observed entries: both samples limit what is known.
+    effective = 1.0 / (1.0 / len(row) + 1.0 / max(int(observed.sum()), 1))
+    weight = np.exp(effective * (fits - fits.max()))
+    return np.random.default_rng(0).choice(RATIOS, 400, p=weight / weight.sum())

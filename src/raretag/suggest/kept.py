@@ -1,0 +1,128 @@
+r"""How many of the true positives were marked, and what follows for an entry that is not marked.
+
+Paper and code::
+
+    t   log odds of being marked, out of fold          q = sigma(a + b t)   P(positive | t)
+    c   share kept: P(marked | positive)               e = P(marked | negative), the wrong marks
+
+    P(marked | t)                = e (1 - q) + c q
+    P(positive | t, not marked)  = (1 - c) q / (1 - P(marked | t))
+    P(negative | t, marked)      = e (1 - q) / P(marked | t)
+
+Elkan and Noto, "Learning classifiers from only positive and unlabeled data", KDD 2008, is the case e = 0 (their c is
+ours). It assumes that which positives were marked does not depend on the score ("selected completely at random").
+Even then positives alone do not fix c: half of the positives marked, or all of them marked and a model that cannot do
+better, look alike, but for the shape of the curve. Where scores reach the plateau c q -> c, the likelihood is narrow;
+where they do not, it is flat, and so are all promises made from it. Two readings of the low end (e = 0, e free) share
+the weight, as the shape there is not known either.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.optimize import minimize
+from scipy.special import expit, logit
+
+from raretag.suggest.scale import Floats
+
+GRID = np.concatenate([np.arange(0.06, 0.98, 0.02), [0.99, 0.999]])  # shares kept that are weighed
+_REGION = 3.0  # the fit looks at this many entries for each marked one: the top, which suggestions come from
+_BINS = 400
+
+
+@dataclass(frozen=True)
+class Kept:
+    """What the marks say of c: a weight for each possible share, and the curve that belongs to it."""
+
+    share: Floats  # [S] c
+    weight: Floats  # [S], adds up to 1
+    curve: Floats  # [S, 3]: a, b and the log odds of e
+    told: bool  # the user gave c
+
+    def interval(self, mass: float = 0.95) -> tuple[float, float, float]:
+        """The median of c, and the middle `mass` of it."""
+        order = np.argsort(self.share, kind="stable")
+        below = np.cumsum(self.weight[order])
+        low, middle, high = (
+            float(self.share[order][min(int(np.searchsorted(below, level - 1e-12)), len(order) - 1)])
+            for level in ((1 - mass) / 2, 0.5, (1 + mass) / 2)
+        )
+        return middle, low, high
+
+    def missing(self, t: Floats) -> Floats:
+        """P(positive | t, not marked), averaged over what c may be."""
+        return np.asarray(self.weight @ self._each_missing(t))
+
+    def wrong(self, t: Floats) -> Floats:
+        """P(negative | t, marked)."""
+        q, e = self._curves(t)
+        return np.asarray(self.weight @ (e * (1 - q) / np.maximum(e * (1 - q) + self.share[:, None] * q, 1e-300)))
+
+    def _each_missing(self, t: Floats) -> Floats:
+        q, e = self._curves(t)
+        marked = e * (1 - q) + self.share[:, None] * q
+        return np.asarray((1 - self.share[:, None]) * q / np.maximum(1 - marked, 1e-300))
+
+    def _curves(self, t: Floats) -> tuple[Floats, Floats]:
+        """q [S, n] and e [S, 1]."""
+        return expit(self.curve[:, :1] + self.curve[:, 1:2] * t[None, :]), expit(self.curve[:, 2:])
+
+
+def estimate_kept(t: Floats, marked: np.ndarray, share: float | None = None, *, blind: bool = False) -> Kept:
+    """From entries [n] and their marks; `share` is c where it is known; `blind`: do not trust the curve's shape."""
+    count = int(marked.sum())
+    top = np.argsort(-t, kind="stable")[: max(int(_REGION * count), 200)]
+    x, k, n = _binned(t[top], marked[top])
+    shares = GRID if share is None else np.array([min(share, 0.999)])
+    found = [_profile(x, k, n, shares, wrong_marks) for wrong_marks in (False, True)]
+    curves = np.concatenate([curve for curve, _ in found])
+    # One reading fits at least as well by construction, so each is weighed within itself and both count the same.
+    weights = np.concatenate([_normal(np.exp((low.min() - low) * (not blind))) for _, low in found]) / 2
+    return Kept(np.tile(shares, 2), weights, curves, share is not None)
+
+
+def _binned(t: Floats, marked: np.ndarray) -> tuple[Floats, Floats, Floats]:
+    """Mean score, marked entries and all entries of each bin: the likelihood needs no more."""
+    width = max(float(np.ptp(t)), 1e-9) / _BINS
+    place = np.minimum(((t - t.min()) / width).astype(np.int64), _BINS - 1)
+    n = np.bincount(place, minlength=_BINS).astype(np.float64)
+    some = n > 0
+    k, x = np.bincount(place, marked, _BINS)[some], np.bincount(place, t, _BINS)[some] / n[some]
+    return x, k, n[some]
+
+
+def _profile(x: Floats, k: Floats, n: Floats, shares: Floats, wrong_marks: bool) -> tuple[Floats, Floats]:
+    """The best curve for each share [S, 3], and its negative log-likelihood [S]; each fit starts from its neighbour."""
+    middle = int(np.argmin(np.abs(shares - 0.6)))
+    curves, lows = np.zeros((len(shares), 3)), np.zeros(len(shares))
+    for steps in (range(middle, len(shares)), range(middle - 1, -1, -1)):
+        start = np.array([0.5, 1.0, -6.0]) if not curves[middle].any() else curves[middle]
+        for s in steps:
+            fitted = minimize(_loss, start, (x, k, n, shares[s], wrong_marks), "L-BFGS-B", jac=True, bounds=_BOUNDS)
+            start = curves[s] = fitted.x
+            lows[s] = fitted.fun
+    if not wrong_marks:
+        curves[:, 2] = -60.0
+    return curves, lows
+
+
+_BOUNDS = ((-30, 30), (0.05, 20), (-14, logit(0.2)))
+
+
+def _loss(w: Floats, x: Floats, k: Floats, n: Floats, c: float, wrong_marks: bool) -> tuple[float, Floats]:
+    q = expit(w[0] + w[1] * x)
+    e = expit(w[2]) if wrong_marks else 0.0
+    g = np.clip(e * (1 - q) + c * q, 1e-12, 1 - 1e-12)
+    slope = -(k / g - (n - k) / (1 - g))  # of the loss, by g
+    by_t = slope * (c - e) * q * (1 - q)
+    last = (slope * (1 - q)).sum() * e * (1 - e) if wrong_marks else 0.0
+    # A weak pull to a = 0, b = 1, where the scale of scores has put them, so that a flat likelihood has an end.
+    pull = 0.005 * (w[0] ** 2 + (w[1] - 1) ** 2)
+    value = -(k * np.log(g) + (n - k) * np.log1p(-g)).sum() + pull
+    return float(value), np.array([by_t.sum() + 0.01 * w[0], (by_t * x).sum() + 0.01 * (w[1] - 1), last])
+
+
+def _normal(weight: Floats) -> Floats:
+    return weight / weight.sum()

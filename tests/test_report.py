@@ -1,0 +1,283 @@
+"""The report's numbers: curves, histograms, confusions, the doctor's findings, and what is embedded."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.metrics import precision_recall_curve
+
+from raretag.report import curves, doctor, inner, markup, selection
+from raretag.report.classes import label_table, worst_table
+from raretag.report.comparison import Comparison, difference_tables
+from raretag.report.confusion import confusions, worst
+from raretag.report.page import page
+from raretag.report.study import Example, chosen
+from studies import CONFIG, make_study, random_study
+
+STUB = "window.Plotly = {};"
+
+
+def texts(study) -> dict[str, doctor.Finding]:
+    return {finding.title: finding for finding in doctor.examine(study)}
+
+
+@given(st.lists(st.tuples(st.integers(0, 9), st.booleans(), st.booleans()), min_size=1, max_size=40))
+@settings(max_examples=60, deadline=None)
+def test_precision_recall_agrees_with_scikit_learn_on_observed_items(entries):
+    score, hit, seen = (np.array(column) for column in zip(*entries, strict=True))
+    found = curves.precision_recall(score / 10, hit & seen, seen)
+    if not (hit & seen).any():
+        assert found is None
+        return
+    precision, recall, threshold = precision_recall_curve(hit[seen], score[seen] / 10)
+    theirs = {(round(r, 4), round(p, 4), round(t, 4)) for p, r, t in zip(precision, recall, threshold, strict=False)}
+    assert found is not None
+    ours = list(zip(*found, strict=True))
+    assert set(ours) <= theirs
+    assert [r for r, _, _ in ours] == sorted(r for r, _, _ in ours)
+    assert ours[-1][0] == 1.0
+
+
+def test_a_long_curve_is_thinned_but_keeps_its_ends():
+    random = np.random.default_rng(0)
+    p, hit = random.random(5000), random.random(5000) < 0.4
+    recall, _, threshold = curves.precision_recall(p, hit, np.ones(5000, bool))
+    assert len(recall) <= curves.POINTS + 1
+    assert recall[-1] == 1.0
+    assert threshold[0] == round(float(p.max()), 4)
+
+
+def test_histograms_count_each_observed_label_once_and_sum_to_one():
+    study = random_study(200, 8)
+    found = curves.histograms(study)
+    assert list(found) == ["head", "medium", "tail"]
+    for group, sides in found.items():
+        members = study.record["groups"][group]
+        p = study.judged.p[:, members][study.judged.positive[:, members]]
+        by_hand = [np.mean((p >= b / 20) & ((p < (b + 1) / 20) | (b == 19))) for b in range(20)]
+        np.testing.assert_allclose(sides["positives"], by_hand, atol=1e-4)
+        assert sum(sides["negatives"]) == pytest.approx(1.0, abs=2e-3)
+
+
+def test_what_lies_under_an_unknown_label_changes_nothing():
+    study = random_study()
+    observed = np.random.default_rng(1).random(study.judged.p.shape) < 0.7
+    pages = []
+    for hidden in (0.01, 0.99):
+        p = np.where(observed, study.judged.p, hidden)
+        one = make_study(p, study.judged.positive, observed=observed, counts=study.counts)
+        parts = [curves.histograms(one), curves.curves(one, list(range(8))), doctor.examine(one)]
+        parts += [confusions(one, worst(one)), one.at_half.f1.tolist(), one.at_tuned.predicted.tolist()]
+        pages.append(parts)
+    assert str(pages[0]) == str(pages[1])
+
+
+def test_confusions_name_what_was_found_instead_and_what_raised_alarms():
+    positive = np.zeros((12, 3), bool)
+    positive[:4, 0] = positive[4:8, 1] = positive[8:, 2] = True
+    p = np.where(positive, 0.9, 0.1)
+    p[:3, 0], p[:3, 1] = 0.1, 0.8  # three items of label 0 are taken for label 1
+    study = make_study(p, positive, labels=["a", "b", "c"])
+    study.record["thresholds"] = [0.5, 0.5, 0.5]
+    found = {one.label: one for one in confusions(study, [0, 1, 2])}
+    assert found[0].found_instead == (("b", 3),)
+    assert found[1].alarms_on == (("a", 3),)
+    assert found[2].found_instead == found[2].alarms_on == ()
+    assert worst(study)[0] == 0
+
+
+def collapsed_study(ranked: bool, **more):
+    """Label 0 is never predicted; its ranking is perfect, or as bad as it can be."""
+    random = np.random.default_rng(0)
+    positive = random.random((200, 2)) < 0.2
+    p = np.where(positive, 0.9, 0.1)
+    p[:, 0] = np.where(positive[:, 0] == ranked, 0.3, 0.2) + 0.01 * random.random(200)
+    return make_study(p, positive, counts=np.array([5, 300]), labels=["rare", "frequent"], **more)
+
+
+def test_a_label_that_ranks_well_but_is_never_predicted_is_a_matter_of_thresholds():
+    finding = texts(collapsed_study(ranked=True))["1 label never predicted"]
+    assert finding.level == "warn"
+    assert "“rare”" in finding.text
+    assert "only the threshold is wrong" in finding.text
+    assert "1 of 1 is found" in finding.text
+    assert not finding.command
+    assert "The ranking is better than the threshold of 0.5" in texts(collapsed_study(ranked=True))
+
+
+def test_a_label_that_ranks_badly_and_is_never_predicted_needs_another_run():
+    finding = texts(collapsed_study(ranked=False))["1 label never predicted"]
+    assert finding.level == "bad"
+    assert "5 training positives" in finding.text
+    assert "no threshold makes them useful" in finding.text
+    assert "--set sampler.name=class_aware" in finding.command
+
+
+def test_a_gain_of_f1_that_always_saying_yes_has_too_is_called_that():
+    random = np.random.default_rng(0)
+    positive = random.random((400, 2)) < 0.3
+    p = 0.1 + 0.3 * random.random((400, 2))  # knows nothing, and is below 0.5
+    p[:, 0] = np.where(positive[:, 0], 0.4, 0.1)  # ranks well
+    study = make_study(p, positive, counts=np.array([300, 5]))
+    text = texts(study)["The ranking is better than the threshold of 0.5"].text
+    share = positive[:, 1].mean()
+    assert f"but always saying yes has {200 * share / (1 + share):.1f} %" in text
+    assert "head 0.0 % → 100.0 %;" in text
+
+
+def test_another_loss_is_advised_where_the_sampler_is_class_aware_already():
+    study = collapsed_study(ranked=False)
+    config = {**CONFIG, "sampler": {"name": "class_aware"}}
+    study = replace(study, record={**study.record, "config": config}, path="runs/my run")
+    command = texts(study)["1 label never predicted"].command
+    assert "--method distribution_balanced" in command
+    assert "'runs/my run/config.yaml'" in command
+
+
+def test_over_and_under_prediction_are_told_by_group():
+    positive = np.zeros((100, 3), bool)
+    positive[:20] = True
+    p = np.where(positive, 0.9, 0.1)
+    p[:60, 0] = 0.8  # head: 60 predictions for 20 positives
+    p[:15, 2] = 0.2  # tail: 5 predictions for 20 positives
+    study = make_study(p, positive, counts=np.array([500, 50, 5]))
+    finding = texts(study)["At 0.5: head too often; tail too seldom"]
+    assert "head 3.00, medium 1.00, tail 0.25" in finding.text
+
+
+def test_a_perfect_run_has_nothing_to_complain_about():
+    positive = np.random.default_rng(0).random((80, 3)) < 0.3
+    study = make_study(np.where(positive, 0.95, 0.05), positive, counts=np.array([500, 50, 5]))
+    assert {finding.level for finding in doctor.examine(study)} == {"good"}
+
+
+def test_a_method_that_saw_no_negative_is_named():
+    study = random_study()
+    study = replace(study, unknown=1000 - study.counts)
+    assert texts(study)["The method has seen no negative"].level == "bad"
+    assert "The method has seen no negative" not in texts(replace(study, unknown=900 - study.counts))
+
+
+def test_labels_without_training_or_test_positives_are_listed():
+    positive = np.random.default_rng(0).random((80, 3)) < 0.3
+    positive[:, 2] = False
+    study = make_study(np.where(positive, 0.9, 0.1), positive, counts=np.array([50, 0, 3]))
+    found = texts(study)
+    assert "“label 1”" in found["1 label without a training positive"].text
+    assert "“label 2”" in found["1 label not measured"].text
+
+
+@pytest.mark.parametrize(
+    ("curve", "title", "epochs"),
+    [
+        ([0.1, 0.5, 0.4, 0.3, 0.2], "Validation was best before the end", "train.epochs=2"),
+        ([0.1, 0.2, 0.3, 0.4, 0.5], "Validation was still rising at the end", "train.epochs=10"),
+    ],
+)
+def test_training_that_was_too_long_or_too_short_is_noticed(curve, title, epochs):
+    study = random_study()
+    rows = [{"epoch": n, "validation": {"mAP": {"total": value}}} for n, value in enumerate(curve)]
+    study.record["metrics"]["epochs"] = rows
+    assert epochs in texts(study)[title].command
+
+
+def test_corrections_that_are_mostly_wrong_are_a_warning():
+    row = {"epoch": 0, "found_missing": {"right": 10, "wrong": 30}}
+    found = texts(replace(random_study(), epochs=[row]))
+    assert "25.0 %" in found["Most labels that the method adds are wrong"].text
+
+
+def test_inner_numbers_of_many_labels_are_joined_by_group():
+    study = random_study(labels=15)
+    rows = [
+        {"epoch": n, "vital_signs": {"kappa_head": 0.1 * n}, "by_label": {"ratio": [2.0**n] * 15}} for n in range(3)
+    ]
+    charts = {title: chart for title, _, chart in inner.inner_life(replace(study, epochs=rows))}
+    ratio = charts["Masking ratio by group"]
+    assert [line["name"] for line in ratio["data"]] == ["head", "medium", "tail"]
+    assert ratio["data"][0]["y"] == pytest.approx([1.0, 2.0, 4.0])
+    few = random_study(labels=4)
+    rows = [{"epoch": 0, "by_label": {"ratio": [1.0, 2.0, 3.0, 4.0]}}]
+    (_, _, chart), *_ = inner.inner_life(replace(few, epochs=rows))
+    assert [line["y"][0] for line in chart["data"]] == [1.0, 2.0, 3.0, 4.0]
+
+
+def test_items_to_look_at_are_what_they_are_called():
+    study = random_study(200, 6)
+    found = selection.picks(study.judged, study.counts)
+    assert {pick.kind for pick in found} == {"missed", "doubt", "right"}
+    for pick in found:
+        there, p = study.judged.positive[pick.row, pick.label], study.judged.p[pick.row, pick.label]
+        assert there == (pick.kind != "doubt")
+        assert (p < 0.5) == (pick.kind == "missed")
+    assert len({pick.row for pick in found}) == len(found)
+
+
+def test_suggestions_have_a_place_for_rare_labels():
+    rows = np.array([[0, 1, 2], [3, 4, -1], [-1, -1, -1]], np.int32)
+    logits = np.array([[5.0, 4.0, 3.0], [1.0, 0.5, 0.0], [0, 0, 0]], np.float32)
+    truth = np.array([[1, 0, 1], [-1, -1, -1], [-1, -1, -1]], np.int8)
+    found = selection.suggestions(rows, logits, truth, np.array([100, 3, 1]))
+    assert [(pick.label, pick.row, pick.right) for pick in found] == [
+        (1, 3, None), (1, 4, None), (0, 0, True), (0, 1, False),
+    ]  # fmt: skip
+
+
+def test_no_content_can_end_the_data_island():
+    content = {"a": "</script><script>alert(1)</script>", "b": "<!--", "c": "\u2028&"}
+    packed = markup.data_island(content)
+    assert not set("<>&\u2028") & set(packed)
+    assert json.loads(packed) == content
+
+
+def test_names_from_a_user_are_escaped_everywhere():
+    evil = "<script>alert(1)</script>"
+    labels = [evil, '"><img src=x onerror=alert(1)>', *(f"label {n}" for n in range(6))]
+    example = Example("missed", evil, text=evil, present=(evil,), found=((evil, 0.5, None),), missed=((evil, 0.1),))
+    study = random_study(labels=8)
+    study.record["data"]["labels"] = labels
+    study.record["data"]["name"] = evil
+    together = (np.zeros((8, 2), np.int32), np.ones((8, 2), np.int32))
+    study = replace(study, name=evil, examples=[example], missing=[evil], together=together)
+    markup_ = page([study, replace(study, name=evil + "2")], None, STUB)
+    assert evil not in markup_
+    assert "<img src=x" not in markup_
+    assert markup_.count("<script") == 4  # ours: the class name, the content, plotly and the page's own
+
+
+def test_the_same_runs_give_the_same_page():
+    assert page([random_study()], None, STUB) == page([random_study()], None, STUB)
+
+
+def test_many_labels_are_cut_to_a_bounded_page_that_says_so():
+    study = random_study(300, 1500)
+    made = page([study, replace(study, name="other")], None, STUB)
+    assert len(made) < 3_000_000
+    assert "500 of 1,500 labels are shown" in made
+    assert "Curves of 200 of 1,500 labels are in this page" in made
+    assert len(chosen(study, 500)) == 500
+    rarest, worst_label = int(np.argmin(study.counts)), int(np.nanargmin(study.average_precision))
+    assert {rarest, worst_label, int(np.argmax(study.counts))} <= set(chosen(study, 500))
+
+
+def test_a_study_without_predictions_still_makes_a_page():
+    study = replace(random_study(), judged=None, counts=None)
+    made = page([study], None, STUB)
+    assert "only means could be examined" in made
+    assert 'id="curve-label"' not in made
+    assert label_table(study, None)
+    assert worst_table(study, None)
+
+
+def test_a_difference_is_bold_only_if_its_interval_leaves_out_zero():
+    sure = {"value": 0.02, "low": 0.01, "high": 0.03, "p_value": 0.01}
+    unsure = {"value": -0.02, "low": -0.05, "high": 0.01, "p_value": 0.3}
+    made = difference_tables(Comparison("base", {}, {"mAP": {"other": {"total": sure, "tail": unsure}}}, 100))
+    assert re.search(r"<strong>.*\+2\.0.*</strong>", made)
+    assert '<span><span class="down">-2.0</span></span>' in made
