@@ -89,7 +89,7 @@ def page(found: dict[str, list[dict[str, Any]]], seeds: list[int]) -> str:
         "",
         "F1 in % on TEST items at three choices of thresholds, and the expected calibration error (ECE, in %) before",
         "and after calibration. Thresholds and calibration come from validation items alone. Binary cross entropy on",
-        f"frozen features or TF-IDF, short trainings, {len(seeds)} seed{'s' * (len(seeds) > 1)}: the mean over seeds, and",
+        f"frozen features or TF-IDF, short trainings, {len(seeds)} seed(s): the mean over seeds, and",
         "± their deviation. Head, medium and tail by training positives (100, 20); beside them the rarest third of the",
         "labels, as GoEmotions has no tail in that sense. Macro means leave out labels without test positives.",
         "",
