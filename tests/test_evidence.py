@@ -87,11 +87,12 @@ def test_a_method_tells_which_missing_labels_it_trains_as_positives():
 def test_inner_numbers_of_each_label_are_told_after_an_epoch():
     statistics = LabelStatistics(torch.tensor([8, 2]), torch.tensor([2, 8]), 10)
     method = build_method("partial_label_masking", statistics, items=10, seed=0, rate=0.5)
-    assert method.label_signs()["ratio"].tolist() == [1.0, 1.0]
+    assert method.label_signs()["ratio"].tolist() == [4.0, 0.25]
+    assert method.label_signs()["ratio_change"].tolist() == [1.0, 1.0]
     targets = Targets(torch.tensor([[1.0, 0.0], [0.0, 1.0]]), torch.ones(2, 2, dtype=torch.bool))
     method.loss(torch.tensor([[3.0, -3.0], [-1.0, -2.0]]), targets, Context(index=torch.arange(2)))
     method.end_epoch(Context(epochs=2))
-    ratio = method.label_signs()["ratio"]
+    ratio = method.label_signs()["ratio_change"]
     signs = method.vital_signs()
     assert float(ratio.min()) == signs["ratio_lowest"]
     assert float(ratio.max()) == signs["ratio_highest"]

@@ -31,7 +31,7 @@ def ends(tmp_path_factory):
 @pytest.mark.parametrize("name", catalogue.names("methods"))
 def test_two_processes_learn_what_one_learns(name, ends):
     one, two = (end[name] for end in ends)
-    assert len(one["losses"]) >= 4
+    assert len(one["losses"]) >= (1 if catalogue.find("methods", name).solves else 4)
     assert one["losses"] == pytest.approx(two["losses"], rel=1e-9, abs=1e-12)
     for part in ("model", "average", "method"):
         assert one[part].keys() == two[part].keys()

@@ -58,6 +58,8 @@ def known(mode: str) -> str:
 
 def ratio(objective: Objective, logits: Tensor, targets: Targets, context: Context) -> Ratio | None:
     """What `objective.reduce` makes of the terms, ready for backward; None where that takes the plain way."""
+    if context.block is not None:  # labels already pass in blocks, and reductions look at all of them
+        return None
     if torch.compiler.is_compiling() or known(_MODE.get()) == "off" or not fits(objective, logits, targets):
         return None
     wanted = torch.is_grad_enabled() and logits.requires_grad

@@ -17,14 +17,15 @@ from raretag.labels.collection import Inputs
 Rule = Literal["auto", "raw", "counts", "dense"]
 SAMPLE = 2048  # training items that are looked at to choose
 MOSTLY = 0.75  # zeros among numbers that are taken for counts
+WIDE = 32  # columns; of fewer, the length of a row says too much to be taken away
 
 
 def suited(rule: Rule, inputs: Inputs) -> Rule:
-    """`auto` replaced: counts if nothing is negative and most is 0; raw for images and for rows of length 1."""
+    """`auto` replaced: counts if nothing is negative and most is 0; raw for images, short rows, rows of length 1."""
     if rule != "auto":
         return rule
     rows = torch.linspace(0, len(inputs) - 1, min(SAMPLE, len(inputs)), dtype=torch.float64).long()
-    if not len(rows) or inputs.batch(rows[:1]).ndim != 2:
+    if not len(rows) or inputs.batch(rows[:1]).ndim != 2 or inputs.batch(rows[:1]).shape[1] < WIDE:
         return "raw"
     zeros, negative, unit, seen = 0, False, True, 0
     for part in rows.split(512):

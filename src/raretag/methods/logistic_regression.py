@@ -60,7 +60,8 @@ class Balanced(Weigh):
 
     def forward(self, logits: Tensor, completed: Completed, context: Context) -> Tensor:
         negative, positive = self.sides.to(logits.dtype)
-        return negative + completed.value * (positive - negative)
+        weight: Tensor = negative + completed.value * (positive - negative)
+        return weight
 
 
 class LogisticRegression(Method):

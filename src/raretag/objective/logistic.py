@@ -86,7 +86,8 @@ def solve(problem: Problem, start: Tensor | None = None, *, tolerance: float = 1
 def _shaped(gradient: Tensor, pairs: list[tuple[Tensor, Tensor]]) -> Tensor:
     """The inverse Hessian, as the last steps show it, times the gradient: for each label on its own."""
     if not pairs:
-        return gradient / torch.linalg.vector_norm(gradient, dim=1, keepdim=True).clamp(min=1.0)
+        first: Tensor = gradient / torch.linalg.vector_norm(gradient, dim=1, keepdim=True).clamp(min=1.0)
+        return first
     found, turns = gradient.clone(), []
     for step, change in reversed(pairs):
         inner = (step * change).sum(1)

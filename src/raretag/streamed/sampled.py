@@ -21,7 +21,8 @@ from raretag.core import processes
 from raretag.core.context import Context
 from raretag.core.label_block import LabelBlock
 from raretag.core.method import Method
-from raretag.methods.dynamic_pseudo_labels import Balanced, DynamicPseudoLabels, ItemWeights, Remembered
+from raretag.methods.dynamic_pseudo_labels import DynamicPseudoLabels, ItemWeights, Remembered
+from raretag.objective.balance import Balanced
 from raretag.objective.reductions import MeanOverRows
 from raretag.streamed.head_product import HeadProduct, Slopes
 from raretag.streamed.log_sum import LogSum

@@ -47,8 +47,8 @@ class Memory(nn.Module):
 
     def forward(self, features: Tensor) -> tuple[Tensor, Tensor]:
         plain = self.classify(features)
-        # [B, C]; the way by matrix products is inexact for near ones, and torch takes it for some sizes of a batch only
-        distance = torch.cdist(features, self.centroids, compute_mode="donot_use_mm_for_euclid_dist")
+        # [B, C]; not by matrix products, which are inexact for near ones
+        distance = torch.linalg.vector_norm(features[:, None] - self.centroids, dim=2)
         near = self.reach / distance.amin(1, keepdim=True).clamp(min=NEAREST)
         recalled = torch.softmax(plain, dim=1) @ self.centroids
         deep = self.cosine(near * (features + torch.tanh(self.select(features)) * recalled))
