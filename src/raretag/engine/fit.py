@@ -176,7 +176,7 @@ def learn(training: Training, rows: Tensor, inputs: Tensor, rate: float) -> floa
     for group in optimizer.param_groups:
         group["lr"] = rate * group.setdefault("peak", group["lr"])
     # Dropout draws from here: a step's draws depend on the step, not on what ran before it, and are alike everywhere.
-    torch.manual_seed(chance.number(training.seed, progress.step))
+    seed_draws(chance.number(training.seed, progress.step), fabric.device)
     training.wake()
     loss = gradients(training, rows, inputs)
     for parameter in training.method.parameters():  # the engine averages the gradients of the model only
@@ -189,6 +189,14 @@ def learn(training: Training, rows: Tensor, inputs: Tensor, rate: float) -> floa
     if settings.average is not None:
         follow(training, settings.average)
     return float(processes.total(loss)) / processes.count()
+
+
+def seed_draws(seed: int, device: torch.device) -> None:
+    """As `torch.manual_seed`, which also notes a stack trace for each kind of device: 1 ms or more a step."""
+    if device.type == "cpu":
+        torch.default_generator.manual_seed(seed)
+    else:
+        torch.manual_seed(seed)
 
 
 def gradients(training: Training, rows: Tensor, inputs: Tensor) -> Tensor:
