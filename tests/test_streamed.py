@@ -88,7 +88,7 @@ def compare(
         found = head.loss(other, x, listed_targets(store, rows), context)
         torch.testing.assert_close(found, expected, rtol=1e-9, atol=1e-12)
         for mine, theirs in zip(gradients(2.0 * found, x, head), gradients(2.0 * expected, x, head), strict=True):
-            torch.testing.assert_close(mine, theirs, rtol=1e-8, atol=1e-11)
+            torch.testing.assert_close(mine, theirs, rtol=1e-7, atol=1e-9)  # the plain path is fused
         if step > 0:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", RuntimeWarning)  # pseudo-labels of a random model drift

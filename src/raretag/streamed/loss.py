@@ -15,6 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from raretag.core import processes
 from raretag.core.context import Context
 from raretag.core.errors import UserError
 from raretag.core.label_block import LabelBlock, Survey
@@ -109,7 +110,8 @@ def only(method: Method, targets: ListedTargets, context: Context) -> Tensor | N
     observed = targets.observed_labels()
     if wanted is None or observed is None:
         return None
-    both: Tensor = torch.unique(torch.cat([wanted.to(observed.device), observed]))
+    # Of all processes: they pass the same blocks, since parts speak with each other in each of them.
+    both: Tensor = torch.unique(torch.cat([wanted.to(observed.device), processes.rows(observed)]))
     return both
 
 

@@ -30,7 +30,6 @@ from raretag.streamed.targets import ListedTargets
 
 KEEP = 2**25  # logits that are kept from the first look at them to the second
 OUT = -1e4  # a logit without a price
-Pairs = tuple[Tensor, Tensor]
 
 
 def is_sampled(method: Method) -> bool:
@@ -73,14 +72,29 @@ class Sampled:
             there, absent = self.targets.positives.within(labels), self.targets.others.within(labels)
             z_there, z_absent = z[there], z[absent]
             z[there] = z[absent] = OUT
+            y = self.recall(labels, like)
+            y[there] = y[absent] = 0.0
             if is_picked:
-                price, slope = self.of_unknown(z, (there, absent), labels, of_unknown, beta)
+                price, slope, y = self.of_unknown(z, y, labels, of_unknown, beta)
             else:
                 price, slope = like.new_zeros(()), torch.zeros_like(z)
+            if self.learns:
+                y[there] = y[absent] = torch.nan  # nothing to remember where somebody looked
+                self.remember(labels, y)
             up, down = of_observed[there[0], 0] * (1.0 - beta_observed), of_observed[absent[0], 0] * beta_observed
             slope[there], slope[absent] = -up * torch.sigmoid(-z_there), down * torch.sigmoid(z_absent)
             price = price + (up * softplus(-z_there)).sum() + (down * softplus(z_absent)).sum()
             yield labels, torch.searchsorted(self.union, labels), slope, price.double()
+
+    def recall(self, labels: Tensor, like: Tensor) -> Tensor:
+        return self.remembered.recall(self.context.items, like, self.of_block(labels)).to(like.device)
+
+    def remember(self, labels: Tensor, y: Tensor) -> None:
+        items = processes.rows(self.context.items.to(y.device))
+        self.remembered.memory.write(items, processes.rows(y), self.context.epoch, self.of_block(labels))
+
+    def of_block(self, labels: Tensor) -> Context:
+        return replace(self.context, block=LabelBlock(labels, self.targets.shape[1]))
 
     def look(self, head: HeadProduct) -> dict[int, Tensor]:
         """Which rows have a prediction above .1; the logits, if there is room for them."""
@@ -113,17 +127,11 @@ class Sampled:
         return beta, beta if self.balanced.on == "all" else 0.5
 
     def of_unknown(
-        self, z: Tensor, observed: tuple[Pairs, Pairs], labels: Tensor, weight: Tensor, beta: float
-    ) -> tuple[Tensor, Tensor]:
-        items = self.context.items.to(z.device)
-        context = replace(self.context, block=LabelBlock(labels, self.targets.shape[1]))
-        y = self.remembered.recall(items, z, context)
+        self, z: Tensor, y: Tensor, labels: Tensor, weight: Tensor, beta: float
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """The price of a block, its slopes, and what to remember."""
         sums, p = self.log_sum(z)
-        if self.learns:
-            new = self.remembered.renewed(y, p, context)
-            for pairs in observed:
-                new[pairs] = torch.nan
-            self.remembered.memory.write(processes.rows(items), processes.rows(new), context.epoch, context)
+        new = self.remembered.renewed(y, p, self.of_block(labels)) if self.learns else y
         alpha = 1.0 - beta
         if alpha == beta:
             price = beta * sums - alpha * torch.einsum("bc,bc->b", y, z)
@@ -132,4 +140,4 @@ class Sampled:
             c = beta + (alpha - beta) * y
             price = (c * softplus(z) - alpha * y * z).sum(1)
             slope = (c * p - alpha * y).mul_(weight)
-        return (weight[:, 0] * price).sum(), slope
+        return (weight[:, 0] * price).sum(), slope, new
