@@ -37,7 +37,11 @@ bench: $(READY) ## the table of six methods on the embedded digits
 
 bench-speed: $(READY) ## sizes and speeds, printed with their goals
 	$(BIN)/python benchmarks/labels.py
+	$(BIN)/python benchmarks/sampling.py
 	$(BIN)/python benchmarks/step_cost.py
+	$(BIN)/python benchmarks/fused.py
+	$(BIN)/python benchmarks/metrics.py
+	$(BIN)/python benchmarks/large_labels.py
 
 clean:
 	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .hypothesis

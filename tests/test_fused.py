@@ -29,6 +29,7 @@ from table import Case, Options
 from test_methods import EDGES, EPOCHS, a_batch, label, make
 
 every_edge = pytest.mark.parametrize(("case", "options"), EDGES, ids=label)
+pytestmark = pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor that is not a leaf")  # a compiler does
 SCORES: list[tuple[str, Options]] = [
     ("binary_cross_entropy", {}),
     ("focal", {}),

@@ -8,6 +8,7 @@ import torch
 from scipy import sparse
 
 from raretag.data.python import from_arrays
+from raretag.engine import features
 from raretag.engine.build import build_fabric, prepare
 from raretag.engine.config import compose
 from raretag.engine.features import suited
@@ -17,6 +18,15 @@ RANDOM = np.random.default_rng(0)
 COUNTS = RANDOM.poisson(0.2, (60, 5)).astype(np.float32)
 DENSE = RANDOM.normal(3, 2, (60, 5)).astype(np.float32)
 LABELS = (RANDOM.random((60, 2)) < 0.5).astype(np.float32)
+
+
+@pytest.fixture(autouse=True)
+def five_columns_are_many(monkeypatch):
+    monkeypatch.setattr(features, "WIDE", 5)
+
+
+def test_short_rows_stay_as_they_are():
+    assert suited("auto", TensorInputs(torch.as_tensor(DENSE[:, :4]))) == "raw"
 
 
 def prepared(values, rule="auto"):

@@ -59,7 +59,7 @@ class Balanced(Weigh):
         self.register_buffer("sides", items / (2 * torch.stack([items - n, n])))  # [2, C]
 
     def forward(self, logits: Tensor, completed: Completed, context: Context) -> Tensor:
-        negative, positive = self.sides.to(logits.dtype)
+        negative, positive = context.of(self.sides).to(logits.dtype)
         weight: Tensor = negative + completed.value * (positive - negative)
         return weight
 
