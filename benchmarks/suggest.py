@@ -28,6 +28,7 @@ from raretag.engine.out_of_fold import fit_quietly, out_of_fold
 from raretag.engine.sources import group_counts, load
 from raretag.labels.collection import DataSet
 from raretag.labels.groups import groups
+from raretag.labels.hide import hide
 from raretag.suggest.answers import Answer
 from raretag.suggest.evidence import weigh
 from raretag.suggest.listing import Listing, list_suggestions
@@ -187,15 +188,41 @@ def run_case(case: str, seed: int, folds: int, cache: Path) -> dict[str, Any]:
     return result
 
 
+def redrawn(case: str, times: int, folds: int, cache: Path) -> dict[str, float]:
+    """How often promises with the share told cover, where the scores of a plain run stay and the marks are redrawn."""
+    config = settings(case, 0, PLAIN)
+    data = read(config)
+    assert data.truth is not None
+    z = out_of_fold(config, data, cache / "folds", folds=folds).numpy().astype(np.float64)
+    truth = data.truth.targets().value.numpy() > 0
+    covered: dict[int, list[bool]] = {size: [] for size in (50, 100, 200, 500)}
+    for seed in range(100, 100 + times):
+        evidence = weigh(z, hide(data.truth, "ppl", 0.6, seed).targets(), 0.6)
+        picked = pick(evidence.t, evidence.candidates, MOST, 0.0)
+        for size, found in covered.items():
+            some = picked.first(size)
+            promise = evidence.promise(some.mask(z.shape), some.mask(z.shape, only_by_rank=True))
+            found.append(promise.covers(float(truth[some.row, some.label].mean())))
+    return {str(size): float(np.mean(found)) for size, found in covered.items()}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--cache", type=Path, default=Path("runs/suggest"))
     parser.add_argument("--seeds", type=int, nargs="+", default=[0])
     parser.add_argument("--folds", type=int, default=3)
     parser.add_argument("--only", default="")
+    parser.add_argument("--redraw", type=int, default=0, help="draws of the marks under fixed scores; no other runs")
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     found = json.loads(RESULT.read_text()) if RESULT.exists() else {}
+    if arguments.redraw:
+        for case in ("VOC, PPL 0.6", "GoEmotions, PPL 0.6"):
+            found.setdefault("redrawn marks", {})[case] = redrawn(
+                case, arguments.redraw, arguments.folds, arguments.cache
+            )
+            RESULT.write_text(json.dumps(found, indent=1) + "\n")
+        return
     for seed in arguments.seeds:
         for case in CASES:
             if arguments.only in case:
