@@ -297,6 +297,19 @@ def test_the_balanced_branch_is_what_predicts(runs):
     assert letters == ["(a)", "(b)", "(c)", "(d)"]
 
 
+def test_a_run_stopped_within_an_epoch_leaves_the_same_numbers_to_draw(runs, tmp_path):
+    def stop(step, row):
+        if step.step == 6:  # of five steps an epoch
+            raise KeyboardInterrupt
+
+    (word,) = runs("comic")
+    config = compose(None, [*CORRECTING, "train.save_every=1"], method__name="comic")
+    with pytest.raises(KeyboardInterrupt):
+        train(config, tmp_path / "r", say=lambda line: None, watch=stop)
+    train(config, tmp_path / "r", say=lambda line: None, resume=True)
+    assert record(tmp_path / "r")["metrics"]["epochs"] == record(word)["metrics"]["epochs"]
+
+
 def test_branch_losses_are_means_over_the_steps_of_an_epoch():
     statistics = LabelStore.from_dense(np.eye(3)).statistics()
     method = catalogue.build_method("comic", statistics, items=3, correction=False, balance=False).train()
