@@ -39,7 +39,8 @@ def key(*parts: int | Tensor) -> Tensor:
     state = torch.zeros((), dtype=torch.int64)
     for part in parts:
         part = torch.as_tensor(part, dtype=torch.int64)
-        state = mix(settled(state).to(part.device) + _GOLDEN + part)
+        state = settled(state) if state.dim() else state  # the key of a row is not made again for each label
+        state = mix(state.to(part.device) + _GOLDEN + part)
     return state
 
 

@@ -20,7 +20,7 @@ from torch import Tensor
 from raretag.core.analytic import kept, value_and_slope
 from raretag.core.context import Context
 from raretag.core.numerics import in_full_precision
-from raretag.core.targets import Completed, Targets
+from raretag.core.targets import Targets
 
 if TYPE_CHECKING:
     from raretag.core.objective import Objective
@@ -51,13 +51,13 @@ def sums(
     """The sum of the terms, the number of those that count, the gradient of the sum [B, C]; None if it cannot be."""
     first = objective not in _kernels
     if first:
-        _kernels[objective] = own(mask_of), own(pass_over)
+        _kernels[objective] = own(masks_of), own(pass_over)
     kernels = _kernels[objective]
     if kernels is None:
         return None
-    make_mask, make_sums = kernels
-    # Bytes, because loading a vector of bool takes the compiler three times as long. The epoch is a size (plus 2, as
-    # 0 and 1 are constants to the compiler), because sizes may change without compiling again.
+    make_masks, make_sums = kernels
+    # Bytes, because a vector of bool is slow to load. The epoch is a size (plus 2, as 0 and 1 are constants to the
+    # compiler), because sizes may change without compiling again.
     matrices = (logits, targets.value.detach(), targets.observed.view(torch.uint8))
     index = None if context.index is None else context.index.detach()
     epoch = torch.empty(1).expand(context.epoch + 2)
@@ -69,10 +69,10 @@ def sums(
         with warnings.catch_warnings():
             if first:
                 warnings.simplefilter("ignore")
-            mask = None if objective.keep is None else make_mask(*batch).view(torch.uint8)
-            if mask is not None:
-                torch._dynamo.maybe_mark_dynamic(mask, 0)
-            totals, numbers, gradient = make_sums(*batch, mask)
+            masks = None if objective.keep is None else make_masks(*batch)
+            if masks is not None:
+                torch._dynamo.maybe_mark_dynamic(masks, 0)
+            totals, numbers, gradient = make_sums(*batch, masks)
     except Exception as problem:
         _log.info("an objective is computed without compilation: %s", str(problem).partition("\n")[0])
         _kernels[objective] = None
@@ -83,20 +83,12 @@ def sums(
 def own(function: Callable[..., Any]) -> Callable[..., Any]:
     """Compiled when it is first called. A copy, because torch limits how often one piece of code is compiled."""
     copy = types.FunctionType(function.__code__.replace(), function.__globals__, function.__name__)
-    options = SCALAR if function is mask_of else ONE_LOOP
+    options = SCALAR if function is masks_of else ONE_LOOP
     made: Callable[..., Any] = torch.compile(copy, fullgraph=True, options=options)
     return made
 
 
-def completed(
-    objective: Objective, logits: Tensor, value: Tensor, observed: Tensor, context: Context
-) -> tuple[Tensor, Completed]:
-    z = in_full_precision(logits)
-    known = observed.to(z.dtype) > 0
-    return z, objective.complete(z, Targets(value.to(z.dtype), known), context)
-
-
-def mask_of(
+def masks_of(
     objective: Objective,
     logits: Tensor,
     value: Tensor,
@@ -105,10 +97,11 @@ def mask_of(
     epoch: Tensor,
     epochs: int,
 ) -> Tensor:
-    """k [B, C]; as bool, because C lets stores of bytes change everything, so that nothing stays in a register."""
+    """k + 2 observed [B, C]; as float32, because the loop of floats reads bytes at half the speed."""
     context = Context(index, len(epoch) - 2, epochs)
-    z, t = completed(objective, logits, value, observed, context)
-    return kept(objective, z, t, context)
+    z = in_full_precision(logits)
+    t = objective.complete(z, Targets(value.to(z.dtype), observed > 0), context)
+    return kept(objective, z, t, context).to(z.dtype) + 2.0 * observed.to(z.dtype)
 
 
 def pass_over(
@@ -119,12 +112,14 @@ def pass_over(
     index: Tensor | None,
     epoch: Tensor,
     epochs: int,
-    mask: Tensor | None,
+    masks: Tensor | None,
 ) -> Sums:
     """The sum of the terms and the number of those that count, of each row [B]; the gradient [B, C]."""
     context = Context(index, len(epoch) - 2, epochs)
-    z, t = completed(objective, logits, value, observed, context)
-    counts = kept(objective, z, t, context) if mask is None else mask.to(z.dtype) > 0
-    value, slope = value_and_slope(objective, z, t, context)
-    terms, gradient = torch.where(counts, value, 0.0), torch.where(counts, slope, 0.0)
-    return terms.sum(1), counts.to(z.dtype).sum(1), gradient.to(logits.dtype)
+    z = in_full_precision(logits)
+    known = observed.to(z.dtype) > 0 if masks is None else masks > 1.5
+    t = objective.complete(z, Targets(value.to(z.dtype), known), context)
+    counts = kept(objective, z, t, context) if masks is None else (masks == 1.0) | (masks == 3.0)
+    terms, slope = value_and_slope(objective, z, t, context)
+    terms, slope = torch.where(counts, terms, 0.0), torch.where(counts, slope, 0.0)
+    return terms.sum(1), counts.to(z.dtype).sum(1), slope.to(logits.dtype)
