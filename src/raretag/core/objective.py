@@ -79,7 +79,7 @@ class Objective(nn.Module):
         check(logits, targets)
         z = in_full_precision(logits)
         t = self.complete(z, Targets(targets.value.to(z.dtype), targets.observed), context)
-        t = replace(t, context=context)
+        t = replace(t, where=context)
         positive_s, negative_s = (z, z) if self.shape is None else self.shape(z, t, context)
         kept = t.counted if self.keep is None else t.counted & self.keep(z, t, context).bool()
 

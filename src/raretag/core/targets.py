@@ -64,4 +64,9 @@ class Completed:
     value: Tensor  # t [B, C] in [0, 1], soft values allowed
     counted: Tensor  # [B, C] bool: there is a value
     observed: Tensor  # [B, C] bool: the value came from an annotator
-    context: Context = NOWHERE  # of the batch, for scores; the objective fills it in
+    where: Context | None = None  # of the batch, for scores; the objective fills it in
+
+    @property
+    def context(self) -> Context:
+        """Not a default of the field: compilers cannot carry an object of ours from outside."""
+        return NOWHERE if self.where is None else self.where
