@@ -102,7 +102,8 @@ def masks_of(
     context = Context(index, len(epoch) - 2, epochs)
     z = in_full_precision(logits)
     t = objective.complete(z, Targets(value.to(z.dtype), observed > 0), context)
-    return kept(objective, z, t, context).to(z.dtype) + 2.0 * observed.to(z.dtype)
+    # A choice, not a conversion of bool: that keeps the C++ compiler from using vectors.
+    return torch.where(kept(objective, z, t, context), 1.0, 0.0) + 2.0 * observed.to(torch.float32)
 
 
 def pass_over(
