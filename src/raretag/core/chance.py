@@ -74,7 +74,8 @@ def permutations(size: int, start: int, stop: int, *parts: int) -> NDArray[np.in
     blocks = []
     for block in range(first, -(-stop // block_rows)):
         generator = np.random.Generator(np.random.SFC64(np.random.SeedSequence(number(*parts, block))))
-        blocks.append(generator.permuted(np.tile(np.arange(size), (block_rows, 1)), axis=1))
+        rows = min(block_rows, stop - block * block_rows)  # rows follow each other, so the last ones can be left out
+        blocks.append(generator.permuted(np.tile(np.arange(size), (rows, 1)), axis=1))
     return np.concatenate(blocks)[start - first * block_rows : stop - first * block_rows]
 
 
