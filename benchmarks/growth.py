@@ -11,6 +11,7 @@ it; `--draw` only draws what was measured before.
 from __future__ import annotations
 
 import argparse
+import ctypes
 import gc
 import json
 import math
@@ -58,6 +59,7 @@ def resident(field: str) -> int:
 def measured(action: Callable[[], Any]) -> tuple[float, int, Any]:
     """CPU seconds of the quicker of two runs (one, if it is long), and the highest growth of the resident memory."""
     gc.collect()
+    ctypes.CDLL(None).malloc_trim(0)  # else memory that was freed before hides what is taken now
     Path("/proc/self/clear_refs").write_text("5")  # forget the highest so far
     before = resident("VmRSS")
     seconds = math.inf

@@ -2,10 +2,11 @@
 
     python benchmarks/large_labels.py [--labels 1000000] [--rounds 3] [--threads 1]
 
-256 features, 256 items with five positive labels each, the rest unknown. Times are CPU seconds of this process; each
-step stands between two runs of the three products (logits, gradient of the features, gradient of the weights), made in
-the same blocks (quicker than at once), and the median ratio to them is taken. Memory is the growth of the resident
-set over what it is with weights in place, less the gradients. Result: benchmarks/results/large_labels.json.
+256 features, 256 items with five positive labels each, the rest unknown. Times are CPU seconds of this process. Each
+step stands between two runs of the three products (logits, gradient of the features, gradient of the weights); these
+are made in the same blocks, which is quicker than at once, and into fresh memory, as every gradient is. The median
+ratio to them is taken. Memory is the growth of the resident set over what it is with the weights in place, less the
+gradients. Result: benchmarks/results/large_labels.json.
 """
 
 from __future__ import annotations
@@ -48,10 +49,10 @@ def labels_of(count: int) -> LabelStore:
 
 
 def products(x: Tensor, weight: Tensor, block: int) -> Callable[[], None]:
-    gradient, logits = torch.zeros_like(weight), torch.empty(len(x), block)
-    of_features = torch.zeros_like(x)
+    logits = torch.empty(len(x), block)
 
     def run() -> None:
+        gradient, of_features = torch.empty_like(weight), torch.zeros_like(x)
         for start in range(0, len(weight), block):
             some = weight[start : start + block]
             z = torch.mm(x, some.T, out=logits if len(some) == block else None)

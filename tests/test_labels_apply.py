@@ -141,6 +141,14 @@ def test_a_no_finds_a_column_where_unmentioned_labels_are_unknown(tmp_path):
     assert np.isnan(after["a", "bird"])
 
 
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_without_changes_a_csv_stays_as_it_is_to_the_byte(end, tmp_path):
+    content = LISTS["t.csv"].replace("\n", end).encode()
+    (tmp_path / "t.csv").write_bytes(content)
+    apply(tmp_path, "t.csv", "new.csv", [("a", "cat", "positive", "yes")], "--set", "data.labels=tags")
+    assert (tmp_path / "new.csv").read_bytes() == content
+
+
 def test_a_list_that_cannot_say_unknown_lists_a_conflict(tmp_path):
     (tmp_path / "t.csv").write_text(LISTS["t.csv"])
     said = apply(tmp_path, "t.csv", "new.csv", [("a", "cat", "positive", "unsure")], "--set", "data.labels=tags")

@@ -1,6 +1,7 @@
 """Numbers on a test set whose labels are partly unknown."""
 
 import itertools
+import json
 
 import numpy as np
 import pytest
@@ -11,6 +12,9 @@ from sklearn.metrics import average_precision_score
 
 from raretag.core.errors import UserError
 from raretag.core.targets import Targets
+from raretag.data.python import from_arrays
+from raretag.engine.config import compose
+from raretag.engine.run import run
 from raretag.metrics import decisions
 from raretag.metrics.average_precision import average_precision
 from raretag.metrics.bounds import average_precision_bounds, decision_bounds, micro_bounds
@@ -154,3 +158,16 @@ def test_a_share_out_of_range_is_refused():
     logits, truth, _ = world(2, items=20)
     with pytest.raises(UserError, match="above 0"):
         partial_truth(logits, targets(truth.astype(float).tolist()), kept=0.0)
+
+
+@pytest.mark.parametrize(("kept", "word"), [(None, "estimate"), (0.5, "told, not checked")])
+def test_a_run_with_partial_test_labels_says_so(kept, word, tmp_path):
+    logits, truth, generator = world(4, items=240, labels=3)
+    labels = np.where(generator.random(truth.shape) < 0.5, truth, np.nan)
+    data = from_arrays(logits.float().numpy(), labels)
+    told = [] if kept is None else [f"data.kept_in_test={kept}"]
+    said = []
+    record = run(compose(None, ["train.epochs=1", *told]), tmp_path / "run", data=data, say=said.append)
+    found = json.loads((tmp_path / "run/record.json").read_text())["metrics"]["final"]["partial_truth"]
+    assert found["mAP"]["interval"] == record["metrics"]["final"]["partial_truth"]["mAP"]["interval"]
+    assert any(line.startswith("test: ") and word in line for line in said)

@@ -20,6 +20,7 @@ from raretag.core.settled import settled
 _GOLDEN = -7046029254386353131  # 0x9E3779B97F4A7C15 as a signed number
 _FIRST = -4658895280553007687  # 0xBF58476D1CE4E5B9
 _SECOND = -7723592293110705685  # 0x94D049BB133111EB
+_ONE = 0x3FF0000000000000  # the bits of 1.0
 _ALL = 2**64 - 1
 
 
@@ -57,7 +58,12 @@ def number(*parts: int) -> int:
 
 def uniform(*parts: int | Tensor) -> Tensor:
     """Numbers in [0, 1), float64, one for each broadcast key."""
-    return _shift(key(*parts), 11).double() * 2.0**-53
+    state = _shift(key(*parts), 11)
+    if not torch.compiler.is_compiling():
+        return state.double() * 2.0**-53
+    # The same number without a conversion, which keeps a compiler from using vectors: 52 bits as the fraction of a
+    # number in [1, 2), and the last bit likewise.
+    return (((state >> 1) | _ONE).view(torch.float64) - 1.0) + (((state & 1) | _ONE).view(torch.float64) - 1.0) * 0.5
 
 
 def permutation(size: int, *parts: int) -> Tensor:
@@ -77,7 +83,8 @@ def permutations(size: int, start: int, stop: int, *parts: int) -> NDArray[np.in
     blocks = []
     for block in range(first, -(-stop // block_rows)):
         generator = np.random.Generator(np.random.SFC64(np.random.SeedSequence(number(*parts, block))))
-        blocks.append(generator.permuted(np.tile(np.arange(size), (block_rows, 1)), axis=1))
+        rows = min(block_rows, stop - block * block_rows)  # rows follow each other, so the last ones can be left out
+        blocks.append(generator.permuted(np.tile(np.arange(size), (rows, 1)), axis=1))
     return np.concatenate(blocks)[start - first * block_rows : stop - first * block_rows]
 
 

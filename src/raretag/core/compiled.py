@@ -47,8 +47,9 @@ def sums(
     logits: Tensor,
     targets: Targets,
     context: Context,
+    scale: Tensor,
 ) -> Sums | None:
-    """The sum of the terms, the number of those that count, the gradient of the sum [B, C]; None if it cannot be."""
+    """The sum of the terms, the number of those that count, `scale` times the gradient [B, C]; None if it cannot be."""
     first = objective not in _kernels
     if first:
         _kernels[objective] = own(masks_of), own(pass_over)
@@ -72,7 +73,7 @@ def sums(
             masks = None if objective.keep is None else make_masks(*batch)
             if masks is not None:
                 torch._dynamo.maybe_mark_dynamic(masks, 0)
-            totals, numbers, gradient = make_sums(*batch, masks)
+            totals, numbers, gradient = make_sums(*batch, masks, scale)
     except Exception as problem:
         _log.info("an objective is computed without compilation: %s", str(problem).partition("\n")[0])
         _kernels[objective] = None
@@ -101,7 +102,8 @@ def masks_of(
     context = Context(index, len(epoch) - 2, epochs)
     z = in_full_precision(logits)
     t = objective.complete(z, Targets(value.to(z.dtype), observed > 0), context)
-    return kept(objective, z, t, context).to(z.dtype) + 2.0 * observed.to(z.dtype)
+    # A choice, not a conversion of bool: that keeps the C++ compiler from using vectors.
+    return torch.where(kept(objective, z, t, context), 1.0, 0.0) + 2.0 * observed.to(torch.float32)
 
 
 def pass_over(
@@ -113,13 +115,14 @@ def pass_over(
     epoch: Tensor,
     epochs: int,
     masks: Tensor | None,
+    scale: Tensor,
 ) -> Sums:
-    """The sum of the terms and the number of those that count, of each row [B]; the gradient [B, C]."""
+    """The sum of the terms and the number of those that count, of each row [B]; the gradient [B, C], scaled."""
     context = Context(index, len(epoch) - 2, epochs)
     z = in_full_precision(logits)
     known = observed.to(z.dtype) > 0 if masks is None else masks > 1.5
     t = objective.complete(z, Targets(value.to(z.dtype), known), context)
     counts = kept(objective, z, t, context) if masks is None else (masks == 1.0) | (masks == 3.0)
     terms, slope = value_and_slope(objective, z, t, context)
-    terms, slope = torch.where(counts, terms, 0.0), torch.where(counts, slope, 0.0)
+    terms, slope = torch.where(counts, terms, 0.0), torch.where(counts, scale * slope, 0.0)
     return terms.sum(1), counts.to(z.dtype).sum(1), slope.to(logits.dtype)

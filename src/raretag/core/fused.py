@@ -66,12 +66,14 @@ def ratio(objective: Objective, logits: Tensor, targets: Targets, context: Conte
     if wanted and lets_gradients_through(objective, logits, targets, context):
         return None
     with torch.no_grad():
-        sums = None
+        scale, sums = expected(objective, logits), None
         if wanted and compiles(objective, logits):
-            sums = compiled.sums(objective, logits.detach(), targets, context)
-        total, number, gradient = sums or in_blocks(objective, logits.detach(), targets, context, wanted)
+            sums = compiled.sums(objective, logits.detach(), targets, context, scale)
+        total, number, gradient = sums or in_blocks(
+            objective, logits.detach(), targets, context, scale if wanted else None
+        )
     if gradient is not None:
-        total = WithGradient.apply(logits, total, gradient)  # type: ignore[no-untyped-call]
+        total = WithGradient.apply(logits, total, gradient, scale)  # type: ignore[no-untyped-call]
     return objective.reduce.of_sums(total, number, logits.shape)
 
 
@@ -125,13 +127,20 @@ def whole_batch(objective: Objective) -> bool:
     return any(part.whole_batch for part in objective.parts())
 
 
+def expected(objective: Objective, logits: Tensor) -> Tensor:
+    """What backward will probably multiply the gradient with: then there is nothing left to do for it."""
+    nothing = logits.new_zeros((), dtype=in_full_precision(logits[:0]).dtype)
+    denominator = objective.reduce.of_sums(nothing, nothing, logits.shape).denominator
+    return nothing + 1.0 if denominator is None or denominator < 1.0 else denominator.reciprocal()
+
+
 def in_blocks(
-    objective: Objective, logits: Tensor, targets: Targets, context: Context, wanted: bool
+    objective: Objective, logits: Tensor, targets: Targets, context: Context, scale: Tensor | None
 ) -> tuple[Tensor, Tensor, Tensor | None]:
-    """The sum of the terms, the number of those that count, and the gradient of the sum [B, C] if it is wanted."""
+    """The sum of the terms, the number of those that count, and `scale` times the gradient of the sum [B, C]."""
     rows, labels = logits.shape
     step = rows if logits.device.type != "cpu" or whole_batch(objective) else max(1, BLOCK // labels)
-    gradient = torch.empty_like(logits) if wanted else None
+    gradient = None if scale is None else torch.empty_like(logits)
     totals, numbers = [], []
     for start in range(0, rows, step):
         block = slice(start, start + step)
@@ -141,7 +150,8 @@ def in_blocks(
         counts = kept(objective, z, t, here)
         value, slope = value_and_slope(objective, z, t, here)
         total = (value * counts).sum()
-        if gradient is not None:
+        if gradient is not None and scale is not None:
+            slope = scale * slope
             gradient[block] = slope * counts
         if not total.isfinite():  # 0 times what does not count was not 0
             total = torch.where(counts, value, 0.0).sum()
@@ -163,18 +173,19 @@ def part_of(context: Context, rows: slice) -> Context:
 
 
 class WithGradient(torch.autograd.Function):
-    """A number whose gradient by the logits is known already."""
+    """A number whose gradient by the logits is known already, up to a factor."""
 
     @staticmethod
-    def forward(ctx: Any, logits: Tensor, value: Tensor, gradient: Tensor) -> Tensor:
-        ctx.save_for_backward(gradient, logits)
+    def forward(ctx: Any, logits: Tensor, value: Tensor, gradient: Tensor, scale: Tensor) -> Tensor:
+        ctx.save_for_backward(logits, gradient, scale)
         return value.clone()
 
     @staticmethod
-    def backward(ctx: Any, outer: Tensor) -> tuple[Tensor, None, None]:
-        gradient, logits = ctx.saved_tensors
-        scaled = outer.to(gradient.dtype) * gradient
-        return (once(scaled, logits) if torch.is_grad_enabled() else scaled), None, None
+    def backward(ctx: Any, outer: Tensor) -> tuple[Tensor, None, None, None]:
+        logits, gradient, scale = ctx.saved_tensors
+        if logits.device.type != "cpu" or outer != scale:
+            gradient = (outer / scale).to(gradient.dtype) * gradient
+        return (once(gradient, logits) if torch.is_grad_enabled() else gradient), None, None, None
 
 
 class Once(torch.autograd.Function):

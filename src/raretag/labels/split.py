@@ -111,6 +111,7 @@ def _deal(store: LabelStore, sizes: list[int], fractions: Sequence[float], order
         number, label = heapq.heappop(rarest)
         if number != left[label]:
             continue
+        touched: set[int] = set()
         for row in holders[label]:
             if part[row] < 0:
                 chosen = max((p for p in range(len(room)) if room[p]), key=lambda p: (wish[label][p], room[p]))
@@ -119,8 +120,10 @@ def _deal(store: LabelStore, sizes: list[int], fractions: Sequence[float], order
                 for other in lists[row]:
                     wish[other][chosen] -= 1
                     left[other] -= 1
-                    if left[other]:
-                        heapq.heappush(rarest, (int(left[other]), other))
+                touched.update(lists[row])
+        for other in touched:
+            if left[other]:
+                heapq.heappush(rarest, (int(left[other]), other))
     for row in order:  # items without a positive
         if part[row] < 0:
             chosen = max(range(len(room)), key=lambda p: room[p] / max(sizes[p], 1))

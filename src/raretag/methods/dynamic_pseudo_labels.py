@@ -201,7 +201,7 @@ class Remembered(Complete):
 
     def renewed(self, before: Tensor, p: Tensor, context: Context) -> Tensor:
         slow = context.of(self.prior).to(p.dtype) if self.anchor == "prior" else before
-        return self.momentum * slow + (1.0 - self.momentum) * p
+        return torch.add(self.momentum * slow, p, alpha=1.0 - self.momentum)
 
     def end_epoch(self, context: Context) -> None:
         if self.anchor == "align":

@@ -18,7 +18,7 @@ class HeadProduct:
 
     def logits(self, numbers: Numbers) -> Tensor:
         found = [
-            torch.addmm(bias[numbers], x, weight[numbers].T)
+            torch.mm(x, weight[numbers].T).add_(bias[numbers])  # a product that begins with the bias is a tenth slower
             for x, weight, bias in zip(self.features, self.weights, self.biases, strict=True)
         ]
         return found[0] if self.single else torch.stack(found, 1)

@@ -43,7 +43,9 @@ class Pass:
         self.method, self.targets, self.context, self.sparse = method, targets, context, sparse
         self.scale = 1.0
         self.numbers = only(method, targets, context)  # None: all labels
-        self.block_labels = max(1, entries // max(1, len(targets)))
+        # The same on every process, though one may have a row less.
+        rows = -(-int(processes.total(torch.tensor(len(targets)))) // processes.count())
+        self.block_labels = max(1, entries // max(1, rows))
 
     def blocks(self, survey: Survey) -> Iterator[tuple[slice, LabelBlock]]:
         """Where each block lies among the multiplied labels, and which labels they are."""

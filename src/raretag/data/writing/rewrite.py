@@ -58,8 +58,8 @@ def _delimited(source: Delimited, writer: Writer, states: States, new: Path) -> 
         )
     columns = [*source.columns, *([writer.added] if writer.added else [])]
     with new.open("w", encoding="utf-8", newline="") as file:
-        put = _plain(file, source.separator) if not source.quotes else csv.writer(
-            file, delimiter=source.separator, lineterminator="\n"
+        put = _plain(file, source.separator, _line_end(source.path)) if not source.quotes else csv.writer(
+            file, delimiter=source.separator, lineterminator=_line_end(source.path)
         ).writerow  # fmt: skip
         rows = (row for _, row in source._slowly())
         if source.header:
@@ -73,11 +73,16 @@ def _delimited(source: Delimited, writer: Writer, states: States, new: Path) -> 
             put([row[name] for name in columns])
 
 
-def _plain(file: Any, separator: str) -> Any:
+def _plain(file: Any, separator: str, end: str) -> Any:
     def put(cells: Sequence[str]) -> None:
-        file.write(separator.join(cells) + "\n")
+        file.write(separator.join(cells) + end)
 
     return put
+
+
+def _line_end(path: Path) -> str:
+    with path.open("rb") as file:
+        return "\r\n" if file.readline().endswith(b"\r\n") else "\n"
 
 
 def _json_lines(source: JsonLines, writer: Writer, states: States, new: Path) -> None:
