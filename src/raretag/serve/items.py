@@ -60,7 +60,7 @@ class Maker:
     def __call__(self, raw: Any, ids: Sequence[str]) -> Block:
         bad = self._trouble(raw) if len(ids) else {}
         if bad and self.bad_items == "fail":
-            settle(bad, lambda row: str(ids[row]), len(ids), "fail", "skip leaves them out")
+            settle(bad, lambda row: str(ids[row]), len(ids), "fail", "--skip-bad, or bad_items='skip', leaves them out")
         if bad:
             self.remarks += [f"left out: {ids[row]}: {why}" for row, why in bad.items()]
             good = [row for row in range(len(ids)) if row not in bad]

@@ -98,7 +98,7 @@ def _obvious(source: Source, make: Maker, role: str, id_: str | None) -> list[st
             return found
         raise UserError(
             f"{source.path.name} has {len(found)} columns of numbers and the model reads {width}, whose names are not "
-            "known; name them in order"
+            "known; name them in order with --column, or columns=[...]"
         )
     words = [column for column in head if is_text(head[column]) and column != id_]
     if role == "images":
@@ -107,7 +107,10 @@ def _obvious(source: Source, make: Maker, role: str, id_: str | None) -> list[st
         words = [c for likely in TEXTS for c in words if c.lower() == likely][:1] or words
     if len(words) != 1:
         candidates = shown(words) if words else "none"
-        raise UserError(f"{source.path.name}: which column holds the {role}? candidates: {candidates}; name it")
+        raise UserError(
+            f"{source.path.name}: which column holds the {role}? candidates: {candidates}; "
+            "name it with --column, or columns=[...]"
+        )
     return words
 
 
