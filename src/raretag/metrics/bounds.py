@@ -4,7 +4,8 @@ Decisions: at worst every unknown label that was decided for is absent and every
 way round. Average precision: of all ways to make m unknown labels positive, the best takes the m with the highest
 scores and the worst the m with the lowest (to swap a positive with a higher-scored negative never lowers AP), so the
 bounds are the extremes over m, which one pass finds: a new positive adds its own precision, and 1 / rank at each
-positive behind it.
+positive behind it. Where an unknown label shares its score with others that does not hold (they share the precision
+after all of them), and every number of positives in every such group is tried.
 """
 
 from __future__ import annotations
@@ -46,6 +47,8 @@ def _extreme(score: Floats, positive: Bools, unknown: Bools, best: bool) -> floa
     ranked, is_positive, is_unknown = -score[order], positive[order], unknown[order]
     end = np.searchsorted(ranked, ranked, side="right")  # items with equal scores share one threshold, rank `end`
     begin = np.searchsorted(ranked, ranked, side="left")
+    if ((end - begin)[is_unknown] > 1).any():
+        return _extreme_with_ties(ranked, is_positive, is_unknown, best)
     found = np.concatenate([[0], np.cumsum(is_positive)])  # known positives among the first k
     share = np.where(is_positive, 1.0 / end, 0.0)
     start = float((share * found[end]).sum())  # sum of precisions with m = 0
@@ -55,12 +58,30 @@ def _extreme(score: Floats, positive: Bools, unknown: Bools, best: bool) -> floa
         places = places[::-1]  # from the lowest score up
     inverse = 1.0 / end[places]
     before = np.arange(len(places))  # unknown labels that are positive by now
-    fresh = np.concatenate([[True], np.diff(end[places]) != 0])[: len(places)]
-    tied = before - np.maximum.accumulate(np.where(fresh, before, 0))  # of them, those with the same score
-    own = (found[end[places]] + (before if best else tied) + 1) * inverse
-    others = behind[places] + (tied * inverse if best else np.cumsum(inverse) - inverse)
+    own = (found[end[places]] + (before if best else 0) + 1) * inverse
+    others = behind[places] + (0 if best else np.cumsum(inverse) - inverse)
     sums = start + np.concatenate([[0.0], np.cumsum(own + others)])
     values = sums / (found[-1] + np.arange(len(sums)))
+    return float(values.max() if best else values.min())
+
+
+def _extreme_with_ties(ranked: Floats, positive: Bools, unknown: Bools, best: bool) -> float:
+    """From the highest score down: the extreme sum of precisions for each number of unknown labels that are positive.
+    The time grows with the square of the number of unknown labels."""
+    starts = np.flatnonzero(np.concatenate([[True], np.diff(ranked) != 0]))
+    known, open_ = np.add.reduceat(positive, starts, dtype=int), np.add.reduceat(unknown, starts, dtype=int)
+    ranks = np.append(starts[1:], len(ranked))
+    worst = -math.inf if best else math.inf
+    pick = np.maximum if best else np.minimum
+    sums, found = np.zeros(1), 0  # sums[m]
+    for here, free, rank in zip(known, open_, ranks, strict=True):
+        found += here
+        longer = np.full(len(sums) + free, worst)
+        for more in range(free + 1):
+            m = np.arange(len(sums)) + more
+            longer[m] = pick(longer[m], sums + (here + more) * (found + m) / rank)
+        sums = longer
+    values = sums / (found + np.arange(len(sums)))
     return float(values.max() if best else values.min())
 
 

@@ -98,11 +98,9 @@ def _write_onnx(graph: Graph, example: Tensor, path: Path, names: list[str], tol
     _package("onnxscript")
     traced = _traced(graph, example)
     with _quiet():
-        table = torch.export.default_decompositions()
-        table[torch.ops.aten._cdist_forward.default] = _distances
         try:
             program = torch.onnx.export(
-                traced.run_decompositions(table),
+                traced,
                 (),
                 input_names=["inputs"],
                 output_names=names,
@@ -126,11 +124,6 @@ def _traced(graph: Graph, example: Tensor) -> torch.export.ExportedProgram:
             return torch.export.export(graph, (example,), dynamic_shapes={"inputs": {0: batch}})
     except Exception as error:  # the tracer has many ways to fail on a user's own module
         raise UserError(f"the model cannot be traced: {str(error).splitlines()[0]}") from None
-
-
-def _distances(a: Tensor, b: Tensor, p: float, mode: int | None) -> Tensor:
-    """What `torch.cdist` computes, in operations that ONNX has. [.., N, D], [.., M, D] to [.., N, M]"""
-    return torch.linalg.vector_norm(a.unsqueeze(-2) - b.unsqueeze(-3), ord=p, dim=-1)
 
 
 @contextlib.contextmanager
