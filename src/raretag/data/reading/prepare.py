@@ -83,13 +83,12 @@ def _texts(contents: Contents, how: Preparation) -> Prepared:
 
         if how.encoder is None:
             raise UserError(
-                "data.representation=encoder needs data.encoder=FOLDER, with model.safetensors and tokenizer.json"
+                "data.representation=encoder needs data.encoder=FOLDER, with model.safetensors and tokenizer.json, "
+                "or data.encoder=minilm"
             )
-        encoder = SentenceEncoder(Path(how.encoder).expanduser())
+        encoder = SentenceEncoder(how.encoder)
         vectors = encoder.inputs(texts, cache_folder())
-        return Prepared(
-            keep, lambda train: vectors, [*remarks, f"texts: vectors of the encoder '{encoder.folder.name}'"]
-        )
+        return Prepared(keep, lambda train: vectors, [*remarks, f"texts: vectors of the encoder '{encoder.name}'"])
 
     def learned(train: NDArray[np.int64]) -> Inputs:
         weights = TfIdf(words=how.words, ngrams=how.ngrams).fit(texts[row] for row in train.tolist())
