@@ -78,6 +78,8 @@ MISTAKES = {
     "missing configuration": (["--config", "none.yaml"], "does not exist"),
     "nothing to resume": (["--resume", "nowhere"], "nothing to resume"),
     "contradiction": (["--resume", "--overwrite"], "give one of them"),
+    "data without --data": ([__file__], f"--data {__file__}"),
+    "a rate that diverges": ([*QUICK, "--set", "train.learning_rate=1e30", "--out", "r"], "training has diverged"),
 }
 
 
@@ -120,3 +122,24 @@ def test_a_label_without_training_positives_is_named(tmp_path):
     assert "warning: no training item has" in done.stderr
     assert "nine" in done.stderr
     assert yaml.safe_load((tmp_path / "r/config.yaml").read_text())["data"]["ratio"] == 100000
+
+
+@pytest.mark.parametrize("command", [[], ["inspect"], ["train"], ["predict"], ["labels", "apply"]])
+def test_help_shows_no_value_beside_a_flag(command, tmp_path):
+    shown = raretag(*command, "--help", cwd=tmp_path)
+    assert shown.returncode == 0
+    assert "--help" in shown.stdout
+    assert "bool" not in shown.stdout
+
+
+def test_minutes_without_recommend_are_refused(tmp_path):
+    done = raretag("inspect", "digits", "--minutes", "3", cwd=tmp_path)
+    assert done.returncode == 2
+    assert "without --recommend" in done.stderr
+
+
+def test_labels_are_printed_as_they_are_written(tmp_path):
+    (tmp_path / "t.csv").write_text("text,tags\n" + "".join(f"hello {n},[/b];[red]x{n % 2}\n" for n in range(40)))
+    done = raretag("inspect", "t.csv", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert {"[/b]", "[red]x0", "[red]x1"} <= set(done.stdout.split())

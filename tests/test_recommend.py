@@ -32,7 +32,8 @@ def test_the_better_method_wins_and_every_runner_has_an_interval():
     outcome = race(entrants("logistic regression", "BCE"), data(), minutes=50, folds=2)
     assert outcome.choice.label == "logistic regression"  # two epochs are too few for the other
     assert outcome.runners[0].behind.value == 0
-    assert all(r.score.low <= r.score.value <= r.score.high + 1e-9 for r in outcome.runners)
+    assert all(r.behind.low <= r.behind.value <= r.behind.high for r in outcome.runners)
+    assert all(r.score == pytest.approx(outcome.runners[0].score + r.behind.value) for r in outcome.runners)
 
 
 def test_without_time_one_method_still_runs_and_the_others_are_named():

@@ -407,3 +407,15 @@ def test_arrays_and_torch_datasets_give_their_own_rows():
         from_arrays(x, y, split={"train": range(20), "test": [3]})
     with pytest.raises(UserError, match="19 inputs do not match 20"):
         from_arrays(x[:19], y)
+
+
+@pytest.mark.parametrize(
+    ("names", "alike"),
+    [(("Cat", "cat", "dog"), True), (("hot dog", "hot_dog", "x"), True), (("c1", "c-1", "c2"), False)],
+)
+def test_labels_that_differ_only_in_how_they_are_written_are_pointed_out(names, alike, tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text("text,tags\n" + "".join(f"word {n},{names[n % 3]}\n" for n in range(60)))
+    said = [line for line in Table(file=str(path)).load().remarks if "differ only in how they are written" in line]
+    assert bool(said) == alike
+    assert all(repr(name) in line for line in said for name in names[:2])

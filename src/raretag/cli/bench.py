@@ -11,6 +11,7 @@ from raretag.bench import plan as plans
 from raretag.bench import runner, table
 from raretag.bench.plan import Cell, Plan
 from raretag.bench.runner import Answer
+from raretag.cli.screen import screen
 from raretag.core.errors import UserError
 
 FORMATS = {"markdown": table.markdown, "csv": table.csv, "latex": table.latex}
@@ -34,7 +35,7 @@ def bench_plan(
     plan = plans.load(name)
     grid = plans.cells(plan, budget, only)
     runs = out or Path("runs") / "bench" / f"{Path(name).stem}-{budget}"
-    console = Console(stderr=True)
+    console = screen(error=True)
     if dry_run:
         estimate(console, plan, grid, runs, jobs, threads)
         return
@@ -48,7 +49,7 @@ def bench_plan(
         console.print(f"{missing} of {len(grid)} runs are not finished; the same command goes on with them")
     for data, answer in failures.items():
         if answer.absent:
-            console.print(f"{data} was not run: {answer.complaint}", highlight=False)
+            console.print(f"{data} was not run: {answer.complaint}")
     broken = {name: answer.complaint for name, answer in failures.items() if not answer.absent}
     if broken:
         name, complaint = next(iter(broken.items()))
@@ -66,7 +67,7 @@ def work(console: Console, grid: list[Cell], runs: Path, jobs: int, threads: int
                 task, advance=1, description=f"last: {cell.method.label}, seed {cell.seed}, {seconds:.0f} s"
             )
             if answer.complaint and not answer.absent:
-                progress.console.print(f"{cell.name}: {answer.complaint}", highlight=False)
+                progress.console.print(f"{cell.name}: {answer.complaint}")
 
         return runner.run(grid, runs, jobs=jobs, threads=threads, tell=tell)
 
@@ -86,9 +87,7 @@ def estimate(console: Console, plan: Plan, grid: list[Cell], runs: Path, jobs: i
             key = (cell.data.label, cell.method.label)
             if key not in seconds:
                 seconds[key] = runner.calibrate(cell, Path(folder) / str(len(seconds)), worker)
-                console.print(
-                    f"{cell.method.label} on {cell.data.label}: about {seconds[key]:.0f} s a run", highlight=False
-                )
+                console.print(f"{cell.method.label} on {cell.data.label}: about {seconds[key]:.0f} s a run")
     worker.close()
     total = sum(seconds[cell.data.label, cell.method.label] for cell in left) / jobs
     print(f"{len(left)} of {len(grid)} runs to do, about {total / 60:.0f} minutes with {jobs} jobs")

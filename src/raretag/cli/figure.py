@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from rich.console import Console
-
+from raretag.cli.screen import screen
 from raretag.core import catalogue
 from raretag.core.errors import UserError
 from raretag.engine.config import parsed
@@ -20,7 +19,7 @@ def draw_figure(name: str, words: list[str], out: Path, changes: list[str]) -> N
 
     check_picture(out)
     save(catalogue.build("figures", drawing, options).draw(words), out)
-    Console().print(f"picture: {out}", highlight=False, soft_wrap=True)
+    screen().print(f"picture: {out}")
 
 
 def told(changes: list[str]) -> dict[str, object]:

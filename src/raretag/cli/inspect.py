@@ -9,6 +9,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+from raretag.cli.screen import screen
 from raretag.cli.train import called, check_names
 from raretag.core.errors import UserError
 from raretag.engine.config import compose
@@ -31,9 +32,9 @@ def inspect_data(
     from raretag.labels.describe import describe
 
     found = look(config.data, config.seed)
-    console = Console()
+    console = screen()
     for remark in found.remarks:
-        console.print(remark, highlight=False)
+        console.print(remark)
     description = describe(found.stores["train"], config.group_edges, counted=found.counted)
     description["splits"] = {name: len(store) for name, store in found.stores.items()}
     description["duplicates"] = found.duplicates
@@ -42,14 +43,14 @@ def inspect_data(
         from raretag.report.distribution import draw
 
         draw(description, picture, f"{called(config)}: {description['items']:,} training items")
-        console.print(f"picture: {picture}", highlight=False)
+        console.print(f"picture: {picture}")
     if minutes is not None:
         from raretag.cli.recommend import recommend
 
         description["recommended"] = recommend(data, changes, minutes)
     if into is not None:
         into.write_text(json.dumps(description, indent=1) + "\n", encoding="utf-8")
-        console.print(f"numbers: {into}", highlight=False)
+        console.print(f"numbers: {into}")
 
 
 def show(console: Console, name: str, description: dict[str, Any]) -> None:
@@ -75,8 +76,8 @@ def show(console: Console, name: str, description: dict[str, Any]) -> None:
     table.add_column()
     for key, value in facts.items():
         table.add_row(key, value)
-    console.print(table, highlight=False)
-    console.print(bars(description), highlight=False)
+    console.print(table)
+    console.print(bars(description))
 
 
 def bars(description: dict[str, Any], width: int = 30) -> Table:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
-
+from raretag.cli.screen import screen
 from raretag.cli.train import called, check_names
 from raretag.core.errors import UserError
 from raretag.engine.config import Config, compose
@@ -46,7 +45,7 @@ def apply_answers(
     given = [answer for path in answers for answer in reading.read(path)]
     settled = into_table(config, given, out) if form == "table" else into_corrections(config, given, out)
     write_log(log, settled)
-    console = Console(highlight=False, soft_wrap=True)
+    console = screen()
     console.print(
         f"{settled.count('changed')} labels changed, {settled.count('already so')} were so already, "
         f"{len(settled.conflicts)} conflicts, {settled.unanswered} not answered"
@@ -76,7 +75,7 @@ def into_table(config: Config, given: list[Any], out: Path) -> Any:
     settled = settle(given, [Places(store)], Writer(roles, absent, roles.negatives).can_write)
     table.rewrite(settled.changes, out)
     if roles.split is None:
-        Console(stderr=True, highlight=False, soft_wrap=True).print(
+        screen(error=True).print(
             "remark: the table has no split column, and parts are dealt by labels: with other labels other items are "
             "tested on; --as corrections keeps the parts"
         )

@@ -6,10 +6,10 @@ import os
 import re
 from pathlib import Path
 
-from rich.console import Console
 from rich.table import Table
 
 from raretag.bench import plan as plans
+from raretag.cli.screen import screen
 from raretag.core import catalogue
 from raretag.figures.parts import papers
 
@@ -25,7 +25,7 @@ def show(room: str, *, plain: bool) -> None:
     if plain:
         print("\n".join(entry.name for entry in entries))
         return
-    console = Console()
+    console = screen()
     if not console.is_terminal:  # into a file or a pipe: wide enough for one line each
         console.width = 260
     columns = {"methods": of_method, "data": of_data, "figures": of_figure}.get(room, lambda entry: {})
@@ -39,9 +39,7 @@ def show(room: str, *, plain: bool) -> None:
     console.print(table)
     if room == "data":
         root = os.environ.get("RARETAG_DATA")
-        console.print(
-            f"\nfolder of named data sets: {root or 'not set; set RARETAG_DATA or data.root'}", highlight=False
-        )
+        console.print(f"\nfolder of named data sets: {root or 'not set; set RARETAG_DATA or data.root'}")
 
 
 def show_plans(*, plain: bool) -> None:

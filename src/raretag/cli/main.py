@@ -12,9 +12,11 @@ import typer
 
 from raretag import __version__
 from raretag.cli import using
+from raretag.cli.commands import Commands
 from raretag.core.errors import UserError
 
 app = typer.Typer(
+    cls=Commands,
     help="Multi-label classification when some tags are rare and many tags are missing.",
     no_args_is_help=True,
     add_completion=False,
@@ -80,12 +82,14 @@ def inspect_(
     recommend: Annotated[
         bool, typer.Option("--recommend", help="Try a few methods on folds of the training items, and name one.")
     ] = False,
-    minutes: Annotated[float, typer.Option(help="Time for --recommend.")] = 5.0,
+    minutes: Annotated[float | None, typer.Option(help="Time for --recommend; default: 5.")] = None,
 ) -> None:
     """Look at the labels of a data set before training."""
     from raretag.cli.inspect import inspect_data
 
-    inspect_data(data, set_ or [], picture, json_, minutes if recommend else None)
+    if minutes is not None and not recommend:
+        raise UserError(f"--minutes {minutes:g} was given without --recommend, whose time it is")
+    inspect_data(data, set_ or [], picture, json_, (5.0 if minutes is None else minutes) if recommend else None)
 
 
 @app.command()

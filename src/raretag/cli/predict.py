@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+from raretag.cli.screen import screen
 from raretag.core.errors import UserError
 
 
@@ -45,7 +45,7 @@ def predict_items(
         made_from = {"seal": predictor.card["seal"], "items": stream.fingerprint(), "top": top, "bad": how.bad_items}
         output = Output(out, made_from, overwrite=overwrite)
         if output.done:
-            Console(stderr=True).print(f"going on after {output.done:,} items that were done before", highlight=False)
+            screen(error=True).print(f"going on after {output.done:,} items that were done before")
         with progress(stream.total) as tell:
             stream_into(output, lambda skip: predictor.stream(stream, batch_size=batch_size, skip=skip), top, tell)
     for remark in make.remarks:
@@ -56,6 +56,6 @@ def predict_items(
 def progress(total: int | None) -> Iterator[Callable[[int], None]]:
     """A bar on standard error; call it with how many items are done."""
     columns = (TextColumn("predicting"), BarColumn(24), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True)) as bar:
+    with Progress(*columns, console=screen(error=True)) as bar:
         task = bar.add_task("", total=total)
         yield lambda items: bar.advance(task, items)

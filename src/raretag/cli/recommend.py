@@ -8,34 +8,33 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from raretag.engine.config import Config, compose
-from raretag.recommend.candidates import candidates
+from raretag.cli.screen import screen
+from raretag.engine.config import compose
 
 
 def recommend(data: str, changes: list[str], minutes: float) -> dict[str, Any]:
     from raretag.engine.sources import load  # torch is loaded here
+    from raretag.recommend.candidates import entrants
     from raretag.recommend.race import race
 
     config = compose(None, changes, data)
     loaded = load(config.data, config.seed)
-    statistics = loaded.train.labels.statistics(cooccurrence=False)
-    unknown, negatives = bool(statistics.unknown.any()), bool(statistics.negatives.any())
-    listed = candidates(unknown=unknown, negatives=negatives, epochs=config.train.epochs)
-    configs: list[tuple[Any, Config]] = [(one, compose(None, [*changes, *one.changes], data)) for one in listed]
-    progress = Console(stderr=True)
-    outcome = race(configs, loaded, minutes=minutes, say=lambda line: progress.print(line, highlight=False))
-    show(Console(), outcome)
+    configs = [(one, compose(None, [*changes, *one.changes], data)) for one in entrants(loaded, config)]
+    progress = screen(error=True)
+    outcome = race(configs, loaded, minutes=minutes, say=lambda line: progress.print(line))
+    show(screen(), outcome)
     command = " ".join(
         ["raretag", "train", "--data", shlex.quote(data)]
         + [f"--set {shlex.quote(change)}" for change in [*changes, *outcome.choice.changes]]
     )
-    Console().print(f"train it: {command}", highlight=False, soft_wrap=True)
+    screen().print(f"train it: {command}")
     rows = [
         {
             "method": runner.candidate.label,
             "settings": list(runner.candidate.changes),
             "folds": runner.folds,
-            "mAP": runner.score.as_dict(),
+            "mAP": runner.score,
+            "seconds": runner.seconds,
             "behind": runner.behind.as_dict(),
         }
         for runner in outcome.runners
@@ -48,32 +47,33 @@ def show(console: Console, outcome: Any) -> None:
         box=None, pad_edge=False, header_style="bold", title="mAP on held-out folds, in %", title_justify="left"
     )
     table.add_column("method", no_wrap=True)
-    for head in ("mAP", "95 %", "to the best", "95 %", "folds", "seconds"):
-        table.add_column(head, justify="right")
+    for head in ("mAP", "to the best", "95 % interval", "folds", "seconds each"):
+        table.add_column(head, justify="right", no_wrap=True)
     for runner in outcome.runners:
-        score, behind = runner.score, runner.behind
+        behind, first = runner.behind, runner is outcome.runners[0]
         table.add_row(
             runner.candidate.label,
-            f"{100 * score.value:.1f}",
-            f"{100 * score.low:.1f} to {100 * score.high:.1f}",
-            f"{100 * behind.value:+.1f}",
-            f"{100 * behind.low:+.1f} to {100 * behind.high:+.1f}",
+            f"{100 * runner.score:.1f}",
+            "" if first else f"{100 * behind.value:+.1f}",
+            "" if first else f"{100 * behind.low:+.1f} to {100 * behind.high:+.1f}",
             str(runner.folds),
             f"{runner.seconds:.0f}",
         )
-    console.print(table, highlight=False)
+    console.print(table)
     for remark in outcome.remarks:
-        console.print(remark, highlight=False)
+        console.print(remark)
     if outcome.as_absent:
-        console.print("no negative is observed: unknown labels count as absent in this table", highlight=False)
-    console.print(reason(outcome), highlight=False)
+        console.print("no negative is observed: unknown labels count as absent in this table")
+    console.print(reason(outcome))
 
 
 def reason(outcome: Any) -> str:
     best = outcome.runners[0]
     if outcome.choice.label == best.candidate.label:
         near = sum(runner.behind.high >= 0 for runner in outcome.runners[1:])
-        beside = f"; {near} others are not clearly worse" if near else ", clearly before all others"
+        beside = ", clearly before all others"
+        if near:
+            beside = f"; {near} other{' is' if near == 1 else 's are'} not clearly worse"
         return f"recommended: {outcome.choice.label}, the best here{beside}. Its idea: {outcome.choice.why}."
     return (
         f"recommended: {outcome.choice.label}, the simplest that is not clearly worse than the best "

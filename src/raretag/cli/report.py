@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 import torch
-from rich.console import Console
 
+from raretag.cli.screen import screen
 from raretag.core.errors import UserError
 from raretag.data.inputs.shown import Shown, shown
 from raretag.engine.finished import Finished, Known, open_run
@@ -37,11 +37,11 @@ def report_runs(folders: Sequence[Path], out: Path | None, *, resamples: int, wi
     studies = [study_of(run, name) for run, name in zip(runs, names_of(folders), strict=True)]
     compared = compare(runs, studies, resamples) if resamples else None
     write(path, page(studies, compared, source))
-    console = Console(stderr=True)
+    console = screen(error=True)
     for study in studies:
         for sentence in study.missing:
-            console.print(f"{study.name}: {sentence}", highlight=False, markup=False)
-    Console().print(f"report: {path}", highlight=False, markup=False, soft_wrap=True)
+            console.print(f"{study.name}: {sentence}")
+    screen().print(f"report: {path}")
 
 
 def plotly_source() -> str:

@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
+from raretag.cli.screen import screen
 from raretag.cli.train import called, check_names
 from raretag.core.errors import UserError
 from raretag.engine.config import Config, compose
@@ -42,7 +43,7 @@ def suggest_labels(
     answered = answers.read(audit) if audit is not None else []
     if audit is not None and not any(one.answer for one in answered):
         raise UserError(f"'{audit}' has no answers; fill in the column `answer` with yes, no or unsure")
-    say = Console(stderr=True, highlight=False, soft_wrap=True).print
+    say = screen(error=True).print
     say(f"scoring {called(config)} out of fold: {config.method.name} is trained {folds} times{_expected(run, folds)}")
     try:
         with _progress(config, folds) as progress:
@@ -64,7 +65,7 @@ def suggest_labels(
         say("nothing to suggest: no entry is unknown or negative")
     about = {"run": run.name, "data": called(config), "method": config.method.name, "folds": folds, "quota": quota}
     write.write_all(folder, listing, job.shown(config, listing), about)
-    show(Console(highlight=False, soft_wrap=True), listing, folder, truth=truth)
+    show(screen(), listing, folder, truth=truth)
 
 
 def show(console: Console, listing: object, folder: Path, *, truth: bool) -> None:
@@ -103,7 +104,7 @@ def show(console: Console, listing: object, folder: Path, *, truth: bool) -> Non
 
 def _progress(config: Config, folds: int) -> Progress:
     columns = (TextColumn("{task.description} epoch"), MofNCompleteColumn(), BarColumn(12), TimeRemainingColumn())
-    return Progress(*columns, console=Console(stderr=True))
+    return Progress(*columns, console=screen(error=True))
 
 
 def _expected(run: Path, folds: int) -> str:

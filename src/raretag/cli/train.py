@@ -6,9 +6,9 @@ import os
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+from raretag.cli.screen import screen
 from raretag.cli.table import results
 from raretag.core import catalogue
 from raretag.core.catalogue import SLOTS
@@ -33,9 +33,8 @@ def train_run(
     if resume and overwrite:
         raise UserError("--resume continues a run and --overwrite replaces it: give one of them")
     if run is not None and not resume:
-        raise UserError(
-            f"'{run}' was given, but a run folder is an argument of --resume only; name a new one with --out"
-        )
+        hint = f"data comes after --data: --data {run}" if run.is_file() else "name a new one with --out"
+        raise UserError(f"'{run}' was given, but a run folder is an argument of --resume only; {hint}")
     told = compose(file, changes, data, method__name=method, seed=seed, train__devices=devices)
     folder = run or out or Path("runs") / f"{called(told)}-{told.method.name}-{told.seed}"
     if resume:
@@ -43,7 +42,7 @@ def train_run(
         told = stored(folder, told if given else None)
     check_names(told)
     refuse_existing(folder, resume=resume, overwrite=overwrite)  # before torch is loaded, and again by the engine
-    Console(stderr=True).print(f"training {told.method.name} on {called(told)} into {folder}", highlight=False)
+    screen(error=True).print(f"training {told.method.name} on {called(told)} into {folder}")
 
     from raretag.engine.run import run as train  # torch is loaded here
 
@@ -53,9 +52,10 @@ def train_run(
     try:
         record = watched(told, folder, resume=resume, overwrite=overwrite, train=train)
     except KeyboardInterrupt:
-        Console(stderr=True).print(f"stopped; `raretag train --resume {folder}` goes on", highlight=False)
+        screen(error=True).print(f"stopped; `raretag train --resume {folder}` goes on")
         raise SystemExit(130) from None
-    results(Console(), {row_name(told): record})
+    results(screen(), {row_name(told): record})
+    screen().print(f"in {folder}; `raretag report {folder}` explains it")
 
 
 def row_name(config: Config) -> str:
@@ -122,7 +122,7 @@ def watched(config: Config, folder: Path, *, resume: bool, overwrite: bool, trai
         TimeRemainingColumn(),
         TextColumn("{task.fields[note]}"),
     )
-    with Progress(*columns, console=Console(stderr=True)) as progress:
+    with Progress(*columns, console=screen(error=True)) as progress:
         task = progress.add_task(config.method.name, total=config.train.epochs, note="")
 
         def watch(step: Any, row: dict[str, Any] | None) -> None:
@@ -133,7 +133,7 @@ def watched(config: Config, folder: Path, *, resume: bool, overwrite: bool, trai
             progress.update(task, completed=step.epoch + 1, note=note)
 
         def say(line: str) -> None:
-            progress.console.print(line, highlight=False)
+            progress.console.print(line)
 
         record: dict[str, Any] = train(config, folder, resume=resume, overwrite=overwrite, say=say, watch=watch)
         return record

@@ -8,6 +8,8 @@ from typing import Annotated
 
 import typer
 
+from raretag.cli.commands import Commands
+
 Run = Annotated[Path, typer.Argument(help="A run folder, as `raretag train` leaves it.")]
 
 
@@ -49,7 +51,7 @@ def suggest(
     )  # fmt: skip
 
 
-labels = typer.Typer(help="Bring answers of people into the labels.", no_args_is_help=True)
+labels = typer.Typer(cls=Commands, help="Bring answers of people into the labels.", no_args_is_help=True)
 
 
 @labels.callback()

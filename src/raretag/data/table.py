@@ -16,6 +16,7 @@ import numpy as np
 from raretag.core.errors import UserError
 from raretag.data.reading.columns import texts
 from raretag.data.reading.contents import read_contents
+from raretag.data.reading.gather import look_alikes
 from raretag.data.reading.parts import Parts, divide
 from raretag.data.reading.prepare import Preparation, prepare
 from raretag.data.reading.roles import Roles, Told, find_roles
@@ -91,6 +92,7 @@ class Table:
             notes=self._notes(source.path, roles, labels, parts),
             remarks=(
                 f"{roles.labels_said} ({labels.labels:,} labels)",
+                *look_alikes(labels.names),
                 *roles.remarks,
                 *contents.labels.remarks(self.absent),
                 *prepared.remarks,

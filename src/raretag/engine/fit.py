@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -19,6 +20,7 @@ from raretag.core.targets import Targets
 from raretag.engine.batches import cut, share
 from raretag.engine.config import Train
 from raretag.engine.loader import inputs_of
+from raretag.engine.progress import Progress, Step, diverged
 from raretag.engine.schedule import factor
 from raretag.labels.collection import Items
 from raretag.labels.store import LabelStore
@@ -26,31 +28,6 @@ from raretag.labels.store import LabelStore
 
 class Sampler(Protocol):
     def epoch(self, number: int) -> Tensor: ...
-
-
-@dataclass(slots=True)
-class Progress:
-    """Where the run stands: the next batch to train on."""
-
-    epoch: int = 0
-    batch: int = 0  # within the epoch
-    step: int = 0  # since the start
-    stage_step: int = 0  # since the stage began
-    loss_sum: float = 0.0  # of the running epoch, as the two below
-    found: int = 0  # unknown labels that were trained as positives and are, where the truth is known
-    mistaken: int = 0  # those that are not
-
-
-@dataclass(frozen=True, slots=True)
-class Step:
-    epoch: int
-    step: int
-    loss: float
-    learning_rate: float
-    ends_epoch: bool
-    mean_loss: float  # of the epoch so far
-    found: int = 0  # see Progress
-    mistaken: int = 0
 
 
 @dataclass
@@ -167,6 +144,8 @@ def fit(training: Training) -> Iterator[Step]:
             done = (epoch - epochs[0] + (progress.batch + 0.5) / len(batches)) / len(epochs)  # at the step's middle
             rate = factor(settings, done, progress.stage_step)
             loss = learn(training, rows, inputs, rate)
+            if not math.isfinite(loss):
+                raise diverged(loss, progress, rate * settings.learning_rate)
 
             progress.step += 1
             progress.stage_step += 1

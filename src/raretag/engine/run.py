@@ -20,9 +20,10 @@ from raretag.engine.build import Prepared, build_fabric, prepare
 from raretag.engine.card import card_of, decisions_of, write_card
 from raretag.engine.config import Config
 from raretag.engine.evaluate import logits_of
-from raretag.engine.fit import Step, fit, stage_of
+from raretag.engine.fit import fit, stage_of
 from raretag.engine.folder import refuse_existing
 from raretag.engine.log import Log
+from raretag.engine.progress import Step
 from raretag.engine.record import record_of, write_json, write_text
 from raretag.labels.collection import DataSet, Items
 from raretag.metrics import hidden

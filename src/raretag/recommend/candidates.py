@@ -1,8 +1,13 @@
-"""The methods that are worth a try on a data set, the simplest first, and why. Imports no torch."""
+"""The methods that are worth a try on a data set, the simplest first, and why."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+
+from raretag.core import catalogue
+from raretag.engine.config import Config
+from raretag.engine.sources import positives_of
+from raretag.labels.collection import DataSet
 
 
 @dataclass(frozen=True)
@@ -19,28 +24,50 @@ LINEAR = Candidate(
 )
 
 
-def candidates(*, unknown: bool, negatives: bool, epochs: int) -> list[Candidate]:
-    """`unknown`: some labels are; `negatives`: some are observed; `epochs`: of a run as it is configured."""
+def candidates(*, unknown: bool, negatives: bool, epochs: int, stretch: float = 1.0) -> list[Candidate]:
+    """`unknown`: some labels are; `negatives`: some are observed; `epochs`: of a run as it is configured;
+    `stretch`: items of a class-aware epoch over those of a plain one, which is paid back in epochs: racers see as many.
+    """
     plain = "method.name=binary_cross_entropy" if negatives else "method.name=assume_negative"
-    aware = "sampler.name=class_aware"
-    found = [
+    fewer = (f"train.epochs={max(1, round(epochs / stretch))}",)
+    listed = [
         LINEAR,
         Candidate("BCE", (plain,), "it is the plain loss, and nothing here beats it"),
-        Candidate("BCE, class-aware", (plain, aware), "rare labels are drawn as often as frequent ones"),
-        Candidate("asymmetric", ("method.name=asymmetric",), "easy negatives hardly count"),
-        Candidate("BCE, three times as long", (plain, f"train.epochs={3 * epochs}"), "the plain loss was not yet done"),
         Candidate(
-            "distribution-balanced", ("method.name=distribution_balanced",), "sampling is class-aware and corrected"
+            "BCE, class-aware", (plain, "sampler.name=class_aware", *fewer), "rare labels are drawn as often as others"
         ),
     ]
     if unknown:
-        likely = Candidate(
-            "ignore likely", ("method.name=ignore_likely",), "unknown labels that look positive are left out"
-        )
-        pseudo = Candidate(
-            "pseudo-labels",
-            ("method.name=dynamic_pseudo_labels",),
-            "unknown labels are filled by remembered predictions",
-        )
-        found[3:3] = [likely, pseudo]
-    return found
+        listed += [
+            Candidate(
+                "ignore likely", ("method.name=ignore_likely", *fewer), "unknown labels that look positive are left out"
+            ),
+            Candidate(
+                "pseudo-labels",
+                ("method.name=dynamic_pseudo_labels",),
+                "unknown labels are filled by remembered predictions",
+            ),
+        ]
+    return [
+        *listed,
+        Candidate("asymmetric", ("method.name=asymmetric",), "easy negatives hardly count"),
+        Candidate("BCE, three times as long", (plain, f"train.epochs={3 * epochs}"), "the plain loss was not yet done"),
+        Candidate(
+            "distribution-balanced",
+            ("method.name=distribution_balanced", *fewer),
+            "sampling is class-aware and corrected",
+        ),
+    ]
+
+
+def entrants(data: DataSet, config: Config) -> list[Candidate]:
+    """Who should race on this data, with the settings of each."""
+    labels = data.train.labels
+    statistics = labels.statistics(cooccurrence=False)
+    aware = catalogue.build("sampling", "class_aware", {}, positives=positives_of(labels), seed=0)
+    return candidates(
+        unknown=bool(statistics.unknown.any()),
+        negatives=bool(statistics.negatives.any()),
+        epochs=config.train.epochs,
+        stretch=len(aware.epoch(0)) / len(labels),
+    )

@@ -13,6 +13,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 
 import numpy as np
 import torch
@@ -24,10 +25,12 @@ from raretag.engine.config import Config
 from raretag.engine.out_of_fold import train_without, with_features
 from raretag.labels.collection import DataSet
 from raretag.labels.split import split
-from raretag.metrics.bootstrap import Difference, Interval, bootstrap, paired_difference
+from raretag.metrics.bootstrap import Difference, difference_of, resampled
+from raretag.metrics.weighted import WeightedAveragePrecision
 from raretag.recommend.candidates import Candidate
 
 MOST_ITEMS, FEWEST_ITEMS = 5000, 300  # of the training part
+PROBE = 0.1  # share of the budget in which the cost of a run is measured
 TIE = 0.005  # mAP: a simpler method that is so near, and not clearly worse, is preferred
 RESAMPLES = 200
 
@@ -43,7 +46,7 @@ class Runner:
     candidate: Candidate
     folds: int  # in which it ran
     seconds: float  # of one of them
-    score: Interval  # mAP on the items of its folds
+    score: float  # mAP: the leader's on all folds, and `behind`; runners of fewer folds compare so
     behind: Difference  # its mAP minus the leader's, on the items that both have seen
 
 
@@ -73,6 +76,7 @@ def race(
     first = configs[-1][1]
     data, settled = with_features(data, first, say)
     configs = [(one, config.model_copy(update={"encoder": settled.encoder})) for one, config in configs]
+    say(f"{len(configs)} methods race for up to {minutes:g} minutes")
     remarks: list[str] = []
     data = sampled(data, configs, folds, end, clock, remarks)
     parts = split(data.train.labels, [1.0 / folds] * folds, first.seed).parts
@@ -89,19 +93,21 @@ def race(
         found = data.train.labels.targets(rows)
         return rows, Targets(found.positive, torch.ones_like(found.observed)) if as_absent else found
 
+    @cache
+    def mean_ap(name: str, some: int) -> Tensor:
+        """On the rows of the first folds, then on resamples of them, the same for every method [1 + R]."""
+        rows, targets = truth(some)
+        measure = WeightedAveragePrecision(logits[name][rows], targets)
+        return resampled([[measure]], len(rows), {}, resamples=RESAMPLES, seed=0)[0]["total"]
+
     def compared(a: str, b: str) -> Difference:
-        rows, targets = truth(min(done[a], done[b]))
-        return paired_difference(logits[a][rows], logits[b][rows], targets, resamples=RESAMPLES)["total"]
+        both = min(done[a], done[b])
+        return difference_of(mean_ap(a, both) - mean_ap(b, both))
 
     def leader() -> str:
         most = max(done.values())
-        rows, targets = truth(most)
-        scores = {
-            name: bootstrap(logits[name][rows], targets, resamples=1)["total"].value
-            for name, ran in done.items()
-            if ran == most
-        }
-        return max(scores, key=lambda name: np.nan_to_num(scores[name], nan=-1.0))
+        scores = {name: float(mean_ap(name, most)[0].nan_to_num(-1.0)) for name, ran in done.items() if ran == most}
+        return max(scores, key=lambda name: scores[name])
 
     for fold, rows in enumerate(parts):
         for one, config in alive:
@@ -126,12 +132,12 @@ def race(
     if left:
         remarks.append(f"no time for: {', '.join(left)}; --minutes gives more")
     best = leader()
+    highest = float(mean_ap(best, done[best])[0])
     runners = []
     for one, _ in configs:
         if done[one.label]:
-            some, targets = truth(done[one.label])
-            score = bootstrap(logits[one.label][some], targets, resamples=RESAMPLES)["total"]
-            runners.append(Runner(one, done[one.label], seconds[one.label], score, compared(one.label, best)))
+            behind = compared(one.label, best)
+            runners.append(Runner(one, done[one.label], seconds[one.label], highest + behind.value, behind))
     choice = next(r.candidate for r in runners if is_tie(r.behind) or r.candidate.label == best)
     runners.sort(key=lambda r: -r.behind.value)
     return Outcome(runners, choice, len(data.train), folds, as_absent, remarks)
@@ -154,23 +160,32 @@ def sampled(
     clock: Callable[[], float],
     remarks: list[str],
 ) -> DataSet:
-    """A stratified part of the training items with which the race should end in time, from one epoch of a few."""
+    """A stratified part of the training items with which the race should end in time."""
     items = len(data.train)
     few = torch.from_numpy(drawn(data, min(items, FEWEST_ITEMS), configs[0][1].seed))
     small = replace(data, train=data.train.take(few), truth=None, published=None)
-    config = next((config for _, config in configs if "logistic" not in config.method.name), configs[0][1])
-    short = config.model_copy(update={"train": config.train.model_copy(update={"epochs": 1})})
-    started = clock()
-    train_without(short, small, np.arange(len(few) // 3), lambda epochs: None)
-    each = (clock() - started) / len(few)  # seconds of an item and an epoch, with the cost of a start in it
-    epochs = sum(config.train.epochs for _, config in configs)
-    affordable = int((end - clock()) / max(each * epochs * (folds - 1), 1e-12))
+    enough = clock() + PROBE * (end - clock())
+    costs = []  # of a run on an item, in seconds
+    for _, config in configs:
+        if not costs or clock() < enough:
+            costs.append(cost(config, small, clock) / len(few))
+    each = sum(costs) / len(costs) * len(configs)
+    affordable = int((end - clock()) / max(each * (folds - 1), 1e-12))
     size = max(min(items, MOST_ITEMS, affordable), min(items, FEWEST_ITEMS))
     if size == items:
         return data
     remarks.append(f"a stratified sample of {size:,} of {items:,} training items took part")
     rows = torch.from_numpy(drawn(data, size, configs[0][1].seed))
     return replace(data, train=data.train.take(rows), truth=None, published=None)
+
+
+def cost(config: Config, data: DataSet, clock: Callable[[], float]) -> float:
+    """Seconds of a whole run, from its second epoch: the first has the cost of a start in it."""
+    short = config.model_copy(update={"train": config.train.model_copy(update={"epochs": 2})})
+    ticks = [clock()]
+    train_without(short, data, np.arange(len(data.train) // 3), lambda epochs: ticks.append(clock()))
+    one_epoch = len(ticks) == 3
+    return (ticks[-1] - ticks[-2]) * (config.train.epochs if one_epoch else 1)  # else it solves, and has no epochs
 
 
 def drawn(data: DataSet, size: int, seed: int) -> np.ndarray:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import TypeAlias
 
@@ -166,6 +167,16 @@ def in_order(names: Iterable[str]) -> list[str]:
     if all(name.isascii() and name.isdigit() and len(name) < 10 for name in names):
         return sorted(names, key=lambda name: (int(name), name))
     return sorted(names)
+
+
+def look_alikes(names: Iterable[str]) -> list[str]:
+    """A warning if labels are one to people but not to a program: 'Cat' and 'cat', 'hot dog' and 'hot_dog'."""
+    found: dict[str, list[str]] = {}
+    for name in names:
+        found.setdefault(re.sub(r"[\s_-]+", " ", name).casefold(), []).append(name)
+    pairs = [" and ".join(map(repr, some)) for some in found.values() if len(some) > 1]
+    more = f", and {len(pairs) - 5} more" if len(pairs) > 5 else ""
+    return [f"warning: labels that differ only in how they are written: {', '.join(pairs[:5])}{more}"] if pairs else []
 
 
 def _short(value: object) -> str:
