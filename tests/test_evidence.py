@@ -53,10 +53,12 @@ def test_likely_missing_labels_are_unknown_and_in_order_of_probability():
     assert (kept["missing_rows"][3] == -1).all()
 
 
-def test_only_training_sets_with_unknown_labels_are_searched():
-    assert evidence.rows_to_search(LabelStore.from_dense(np.eye(3))) is None
-    rows = evidence.rows_to_search(LabelStore.from_dense(np.array([[1.0, np.nan]] * 5)))
-    assert rows.tolist() == [0, 1, 2, 3, 4]
+def test_where_nothing_is_unknown_the_negatives_are_searched():
+    store = LabelStore.from_dense(np.array([[1, 0], [0, 1], [0, 0]]))
+    rows = evidence.rows_to_search(store)
+    kept = evidence.likely_missing(torch.tensor([[9.0, 2.0], [1.0, 9.0], [3.0, 0.0]]), rows, store, None)
+    assert kept["missing_rows"].tolist() == [[2, 1, -1], [0, 2, -1]]
+    assert (kept["missing_truth"] == -1).all()
 
 
 def test_labels_that_occur_together_are_counted():

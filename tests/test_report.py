@@ -281,3 +281,15 @@ def test_a_difference_is_bold_only_if_its_interval_leaves_out_zero():
     made = difference_tables(Comparison("base", {}, {"mAP": {"other": {"total": sure, "tail": unsure}}}, 100))
     assert re.search(r"<strong>.*\+2\.0.*</strong>", made)
     assert '<span><span class="down">-2.0</span></span>' in made
+
+
+def test_tuned_thresholds_are_of_calibrated_probabilities():
+    random = np.random.default_rng(1)
+    study = random_study()
+    p, labels = study.judged.p, study.judged.p.shape[1]
+    scale, shift, thresholds = random.uniform(0.3, 3, labels), random.normal(size=labels), random.uniform(0, 1, labels)
+    thresholds[0] = 1.0  # never chosen
+    study.record["thresholds"] = thresholds.tolist()
+    study.record["calibration"] = {"scale": scale.tolist(), "shift": shift.tolist()}
+    calibrated = 1 / (1 + np.exp(-(scale * (np.log(p) - np.log1p(-p)) + shift)))
+    assert np.array_equal(p > study.thresholds, calibrated > thresholds)

@@ -148,7 +148,7 @@ def compare(runs: list[Finished], studies: list[Study], resamples: int) -> Compa
     intervals = {name: _plain(bootstrap(run.logits["test"], first, groups, resamples=draws)) for name, run in alike}
     baseline = studies[0].name
     models = {name: run.logits["test"] for name, run in [*alike[1:], alike[0]]}
-    cuts = {name: torch.tensor(run.record["thresholds"], dtype=torch.float64) for name, run in alike}
+    cuts = {study.name: torch.from_numpy(study.thresholds) for study in studies}
     differences: dict[str, Any] = {}
     for title, metric, thresholds in (("mAP", "mAP", None), ("F1 at tuned thresholds", "F1", cuts)):
         pairs = paired_differences(models, first, groups, metric=metric, thresholds=thresholds, resamples=draws)

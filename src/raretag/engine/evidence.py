@@ -1,7 +1,7 @@
 """What a run keeps beside its logits, so that it can be explained when its data is gone: `evidence.safetensors`.
 
 The labels of validation and test as bits, how often training labels occur and occur together, and for each label the
-training items that most likely have it though nobody looked.
+training items that most likely have it though nobody looked; or, where nothing is unknown, though they are not marked.
 """
 
 from __future__ import annotations
@@ -21,14 +21,12 @@ from raretag.labels.store import LabelStore
 
 FILE = "evidence.safetensors"
 TOGETHER = 6  # labels kept for each label that occur with it most often
-LIKELY = 8  # unknown training items kept for each label
+LIKELY = 8  # training items kept for each label that probably lack it by mistake
 MOST_ITEMS, MOST_ENTRIES = 20_000, 20_000_000  # of training, looked through for missing labels, evenly spaced
 
 
-def evidence_of(
-    data: DataSet, statistics: LabelStatistics, rows: Tensor | None = None, logits: Tensor | None = None
-) -> dict[str, Tensor]:
-    """`logits` of these rows of the training part, where some of its labels are unknown."""
+def evidence_of(data: DataSet, statistics: LabelStatistics, rows: Tensor, logits: Tensor) -> dict[str, Tensor]:
+    """`logits` of these rows of the training part."""
     found = {"train_positives": statistics.positives, "train_negatives": statistics.negatives}
     if data.truth is not None:
         found["truth_positives"] = data.truth.statistics(cooccurrence=False).positives
@@ -36,8 +34,7 @@ def evidence_of(
         found |= packed(name, getattr(data, name).labels.targets())
     if statistics.cooccurrence is not None:
         found |= often_together(statistics.cooccurrence)
-    if rows is not None and logits is not None:
-        found |= likely_missing(logits, rows, data.train.labels, data.truth)
+    found |= likely_missing(logits, rows, data.train.labels, data.truth)
     return {name: tensor.contiguous().cpu() for name, tensor in found.items()}
 
 
@@ -65,11 +62,8 @@ def unpacked(name: str, evidence: dict[str, Tensor]) -> Targets | None:
     return Targets(value.float(), _unbits(evidence[seen], items, labels) if seen in evidence else value | True)
 
 
-def rows_to_search(labels: LabelStore) -> Tensor | None:
-    """The training items to be looked through for missing labels; None if no label is unknown."""
-    statistics = labels.statistics(cooccurrence=False)
-    if not len(labels) or not statistics.unknown.any():
-        return None
+def rows_to_search(labels: LabelStore) -> Tensor:
+    """The training items to be looked through for missing labels."""
     most = max(1, min(MOST_ITEMS, MOST_ENTRIES // labels.labels, len(labels)))
     return torch.linspace(0, len(labels) - 1, most, dtype=torch.float64).long()
 
@@ -77,10 +71,12 @@ def rows_to_search(labels: LabelStore) -> Tensor | None:
 def likely_missing(logits: Tensor, rows: Tensor, labels: LabelStore, truth: LabelStore | None) -> dict[str, Tensor]:
     """For each label [C, K]: rows with the highest logits where it is unknown (-1: there are no more), best first.
 
+    Where nothing is unknown, as in lists of tags, a missing label looks like a negative: those are looked through.
     `missing_truth` is 1 or 0 where the truth is known, else -1.
     """
-    unknown = labels.targets(rows).unknown
-    z = torch.where(unknown, logits, -torch.inf)
+    targets = labels.targets(rows)
+    searched = targets.unknown if targets.unknown.any() else targets.negative > 0.5
+    z = torch.where(searched, logits, -torch.inf)
     order = torch.argsort(z, dim=0, descending=True, stable=True)[:LIKELY]  # [K, C]
     best = z.gather(0, order)
     there = best > -torch.inf

@@ -85,7 +85,7 @@ def run(
     if prepared.data.truth is not None:
         record["metrics"]["final"]["hidden_recall"] = hidden_recall(prepared)
     rows = evidence.rows_to_search(prepared.data.train.labels)
-    searched = None if rows is None else _logits(prepared, prepared.data.train.take(rows))
+    searched = _logits(prepared, prepared.data.train.take(rows))
     unsure = prepared.data.test.labels.targets()
     if not unsure.observed.all():
         settings = prepared.config

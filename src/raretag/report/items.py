@@ -10,8 +10,8 @@ from raretag.report.study import Example, Study
 TITLES = {
     "suggestion": (
         "Labels that may be missing in training",
-        "Nobody looked whether these training items have the label. The likeliest of each label, so that rare ones "
-        "appear too.",
+        "These training items are not marked with the label, but the model thinks that they have it. The likeliest of "
+        "each label, so that rare ones appear too; raretag suggest makes the whole list, out of fold.",
     ),
     "doubt": (
         "Sure of labels that the test set denies",
@@ -54,7 +54,7 @@ def card(example: Example) -> str:
 
 def _found(name: str, p: float, right: bool | None) -> str:
     kind, mark = {True: ("right", "✓"), False: ("wrong", "✗"), None: ("unsure", "?")}[right]
-    said = {True: "truly there", False: "not there", None: "nobody looked"}[right]
+    said = {True: "truly there", False: "not there", None: "not marked"}[right]
     return f'<li class="{kind}"><span aria-label="{said}" title="{said}">{mark}</span> {text(name, 60)} {_p(p)}</li>'
 
 

@@ -78,8 +78,12 @@ class Study:
 
     @cached_property
     def thresholds(self) -> NDArray[np.float64]:
-        """[C], tuned on validation."""
-        return numbers(self.record["thresholds"])
+        """[C], tuned on validation. The record's are of calibrated probabilities sigmoid(scale z + shift), these of p."""
+        calibrated = numbers(self.record["thresholds"])
+        how = self.record.get("calibration", {"scale": 1.0, "shift": 0.0})
+        with np.errstate(divide="ignore", over="ignore"):  # a threshold of 1 stays 1
+            logits = np.log(calibrated) - np.log1p(-calibrated)
+            return 1 / (1 + np.exp((np.array(how["shift"]) - logits) / np.array(how["scale"])))
 
     def decisions(self, tuned: bool) -> Decisions:
         assert self.judged is not None
