@@ -42,10 +42,10 @@ BASELINES = ("logistic regression", "BCE", "BCE, three times as long")  # the la
 def choice_of(name: str, minutes: float, folder: Path) -> dict[str, Any]:
     path = folder / f"{name}.json"
     if not path.exists():
-        started = time.monotonic()
-        found = recommend(name, SETS[name], minutes)
+        started = time.process_time()
+        found = recommend(name, SETS[name], minutes, clock=time.process_time)  # on a busy machine too
         folder.mkdir(parents=True, exist_ok=True)
-        path.write_text(json.dumps(found | {"minutes": minutes, "seconds": time.monotonic() - started}, indent=1))
+        path.write_text(json.dumps(found | {"minutes": minutes, "seconds": time.process_time() - started}, indent=1))
     loaded: dict[str, Any] = json.loads(path.read_text())
     return loaded
 
@@ -103,7 +103,7 @@ def page(results: dict[str, Any], seeds: list[int], minutes: float) -> str:
         "`raretag inspect DATA --recommend` races a few methods on folds of the training items and names one. Here",
         f"every racer was then trained on all training items with seeds {', '.join(map(str, seeds))}: mean TEST mAP",
         "in %, the choice bold.",
-        f"Each race had {minutes:g} minutes on one core that other programs used too.",
+        f"Each race had {minutes:g} minutes of one core.",
         "",
         f"    RARETAG_DATA=... python benchmarks/recommend.py --minutes {minutes:g} "
         f"--seeds {' '.join(map(str, seeds))} --write docs/benchmarks/recommend.md",
@@ -125,7 +125,9 @@ def page(results: dict[str, Any], seeds: list[int], minutes: float) -> str:
         race = found["recommend"]
         apart = [difference(found["choice_minus"].get(label)) for label in BASELINES]
         asked = " ".join(f"`{change}`" for change in SETS[name]) or "defaults"
-        lines.append(f"| {name} | {asked} | {race['items']:,} items, {race['seconds']:.0f} s | {' | '.join(apart)} |")
+        lines.append(
+            f"| {name} | {asked} | {race['items']:,} items, {race['seconds']:.0f} s of one core | {' | '.join(apart)} |"
+        )
     near = sum(one["behind"] <= 1 for one in verdicts.values())
     lost = [f"{name} ({', '.join(one['lost_to'])})" for name, one in verdicts.items() if one["lost_to"]]
     lines += [

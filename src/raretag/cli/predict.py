@@ -48,6 +48,7 @@ def predict_items(
             screen(error=True).print(f"going on after {output.done:,} items that were done before")
         with progress(stream.total) as tell:
             stream_into(output, lambda skip: predictor.stream(stream, batch_size=batch_size, skip=skip), top, tell)
+        screen(error=True).print(f"written: {out}")
     for remark in make.remarks:
         print(f"raretag: {remark}", file=sys.stderr)
 

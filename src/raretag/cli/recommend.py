@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import shlex
+import time
+from collections.abc import Callable
 from typing import Any
 
 from rich.console import Console
@@ -12,7 +14,9 @@ from raretag.cli.screen import screen
 from raretag.engine.config import compose
 
 
-def recommend(data: str, changes: list[str], minutes: float) -> dict[str, Any]:
+def recommend(
+    data: str, changes: list[str], minutes: float, clock: Callable[[], float] = time.monotonic
+) -> dict[str, Any]:
     from raretag.engine.sources import load  # torch is loaded here
     from raretag.recommend.candidates import entrants
     from raretag.recommend.race import race
@@ -21,7 +25,7 @@ def recommend(data: str, changes: list[str], minutes: float) -> dict[str, Any]:
     loaded = load(config.data, config.seed)
     configs = [(one, compose(None, [*changes, *one.changes], data)) for one in entrants(loaded, config)]
     progress = screen(error=True)
-    outcome = race(configs, loaded, minutes=minutes, say=lambda line: progress.print(line))
+    outcome = race(configs, loaded, minutes=minutes, say=lambda line: progress.print(line), clock=clock)
     show(screen(), outcome)
     command = " ".join(
         ["raretag", "train", "--data", shlex.quote(data)]

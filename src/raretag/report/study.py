@@ -78,7 +78,7 @@ class Study:
 
     @cached_property
     def thresholds(self) -> NDArray[np.float64]:
-        """[C], tuned on validation. The record's are of calibrated probabilities sigmoid(scale z + shift), these of p."""
+        """[C], tuned on validation. The record has them of sigmoid(scale z + shift), calibrated; these are of p."""
         calibrated = numbers(self.record["thresholds"])
         how = self.record.get("calibration", {"scale": 1.0, "shift": 0.0})
         with np.errstate(divide="ignore", over="ignore"):  # a threshold of 1 stays 1

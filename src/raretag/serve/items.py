@@ -57,6 +57,11 @@ class Maker:
     def kind(self) -> str:
         return str(self.description.get("kind", "tensors"))
 
+    @property
+    def reads(self) -> str:
+        """For people: what an item is."""
+        return "texts" if self.kind in ("tfidf", "encoder") else self.kind
+
     def __call__(self, raw: Any, ids: Sequence[str]) -> Block:
         bad = self._trouble(raw) if len(ids) else {}
         if bad and self.bad_items == "fail":
@@ -98,7 +103,7 @@ class Maker:
             if raw.dtype != np.uint8 or raw.ndim != 4 or raw.shape[3] != 3:
                 raise UserError(f"images are {raw.dtype} {list(raw.shape)}; expected uint8 [N, H, W, 3], or paths")
             return raw
-        what = "paths of images" if self.kind == "images" else "texts"
+        what = "paths of images" if self.kind == "images" else self.reads
         if isinstance(raw, (str, bytes)) or not hasattr(raw, "__len__"):
             raise UserError(f"the items are a {type(raw).__name__}; expected a list of {what}")
         listed = [str(item) if isinstance(item, Path) else item for item in raw]

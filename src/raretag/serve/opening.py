@@ -59,12 +59,12 @@ def open_path(path: Path, card: dict[str, Any], how: Opening, make: Maker) -> St
     if path.is_dir() or ending in IMAGE_ENDINGS:
         if make.kind != "images":
             raise UserError(
-                f"'{path}' is a {'folder' if path.is_dir() else 'picture'}, but the model reads {make.kind}"
+                f"'{path}' is a {'folder' if path.is_dir() else 'picture'}, but the model reads {make.reads}"
             )
         return open_images(path, make)
     if ending in FEATURE_FILES:
         if make.kind not in ("features", "tensors"):
-            raise UserError(f"'{path}' holds numbers, but the model reads {make.kind}")
+            raise UserError(f"'{path}' holds numbers, but the model reads {make.reads}")
         state = path.stat()
         mark = f"{path.resolve()} {state.st_size} {state.st_mtime_ns}"
         return Listed(make.check(read_features(path)), _number, make, mark)
