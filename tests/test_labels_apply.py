@@ -173,6 +173,7 @@ def test_mistakes_are_one_line(tmp_path):
         "is not a table that can be written": ["--data", "digits", "--out", "x.csv", "--as", "table"],
         "the folder of": ["--data", "t.csv", "--out", "no/where.csv"],
         "does not exist": ["--data", "none.csv", "--out", "x.csv"],
+        "none of the answered items, such as 'a', is in the data": ["--data", "digits", "--out", "x.csv"],
     }
     for message, arguments in tries.items():
         done = raretag("labels", "apply", "a.csv", *arguments, cwd=tmp_path)

@@ -82,6 +82,7 @@ def test_a_stopped_command_goes_on_and_ends_the_same(table_run, tmp_path, monkey
     monkeypatch.setattr(predictor.Predictor, "answer", plain)
     again = command("predict", table_run, rows, "--out", out)
     assert "after 28 items" in again.stderr
+    assert "written: " in again.stderr
     if ending == "parquet":
         assert pyarrow.parquet.read_table(out).equals(pyarrow.parquet.read_table(tmp_path / "whole.parquet"))
     else:

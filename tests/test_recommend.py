@@ -6,13 +6,14 @@ import math
 
 import numpy as np
 import pytest
+import torch
 
 from raretag.core.errors import UserError
 from raretag.data.python import from_arrays
 from raretag.engine.config import compose
 from raretag.metrics.bootstrap import Difference
-from raretag.recommend.candidates import candidates
-from raretag.recommend.race import is_tie, race
+from raretag.recommend.candidates import candidates, entrants
+from raretag.recommend.race import cost, is_tie, race
 
 QUICK = ["train.epochs=2", "model.name=mlp", "model.width=8"]
 
@@ -23,13 +24,13 @@ def data():
     return from_arrays(x, (x[:, :3] + 0.3 * random.normal(size=(90, 3)) > 0.5).astype(np.float32))
 
 
-def entrants(*labels):
+def chosen(*labels):
     listed = {one.label: one for one in candidates(unknown=False, negatives=True, epochs=2)}
     return [(listed[label], compose(None, [*QUICK, *listed[label].changes])) for label in labels]
 
 
 def test_the_better_method_wins_and_every_runner_has_an_interval():
-    outcome = race(entrants("logistic regression", "BCE"), data(), minutes=50, folds=2)
+    outcome = race(chosen("logistic regression", "BCE"), data(), minutes=50, folds=2)
     assert outcome.choice.label == "logistic regression"  # two epochs are too few for the other
     assert outcome.runners[0].behind.value == 0
     assert all(r.behind.low <= r.behind.value <= r.behind.high for r in outcome.runners)
@@ -38,7 +39,7 @@ def test_the_better_method_wins_and_every_runner_has_an_interval():
 
 def test_without_time_one_method_still_runs_and_the_others_are_named():
     ticks = iter(range(0, 10**6, 100))
-    outcome = race(entrants("logistic regression", "BCE"), data(), minutes=1, folds=2, clock=lambda: float(next(ticks)))
+    outcome = race(chosen("logistic regression", "BCE"), data(), minutes=1, folds=2, clock=lambda: float(next(ticks)))
     assert [r.candidate.label for r in outcome.runners] == ["logistic regression"]
     assert any("BCE" in remark for remark in outcome.remarks)
 
@@ -60,4 +61,47 @@ def test_methods_for_missing_labels_run_only_where_labels_are_missing():
 
 def test_a_budget_must_be_positive():
     with pytest.raises(UserError, match="minutes"):
-        race(entrants("BCE"), data(), minutes=0)
+        race(chosen("BCE"), data(), minutes=0)
+
+
+@pytest.mark.parametrize(("stretch", "epochs"), [(1.0, 20), (8.0, 2), (1000.0, 1)])
+def test_class_aware_racers_see_as_many_items_as_the_others(stretch, epochs):
+    listed = candidates(unknown=True, negatives=True, epochs=20, stretch=stretch)
+    aware = {"BCE, class-aware", "ignore likely", "distribution-balanced"}
+    told = {one.label: one.changes[-1] for one in listed if one.label in aware}
+    assert told == dict.fromkeys(aware, f"train.epochs={epochs}")
+
+
+def test_racers_are_chosen_by_what_is_known_of_the_labels():
+    known, config = data(), compose(None, QUICK)
+    assert [one.label for one in entrants(known, config)] == [
+        one.label for one in candidates(unknown=False, negatives=True, epochs=2)
+    ]
+    x = np.ones((20, 2), dtype=np.float32)
+    marked = from_arrays(x, np.where(np.eye(2)[np.arange(20) % 2] > 0, 1.0, np.nan))
+    plain = next(one for one in entrants(marked, config) if one.label == "BCE")
+    assert plain.changes == ("method.name=assume_negative",)
+
+
+@pytest.mark.parametrize(("label", "ticks"), [("BCE", 40), ("logistic regression", 1)])
+def test_the_cost_of_a_run_is_that_of_all_its_epochs(label, ticks):
+    """The clock goes one tick each time it is read, which is once before and after each epoch."""
+    one, _ = next(iter(chosen(label)))
+    config = compose(None, [*QUICK, *one.changes, "train.epochs=40"])
+    time, items = iter(range(100)), len(data().train)
+    assert cost(config, data(), lambda: float(next(time))) == ticks / (items - items // 3)
+
+
+def test_folds_are_pooled_by_ranks(monkeypatch):
+    """A perfect model whose scale is another one in each fold is still perfect."""
+    offsets = iter((0.0, 100.0, -100.0, 50.0, 7.0) * 9)
+
+    def perfect(config, data, rows, watch):
+        watch(1)
+        watch(2)
+        return data.train.labels.targets(torch.from_numpy(rows)).value * 5 + next(offsets)
+
+    monkeypatch.setattr("raretag.recommend.race.train_without", perfect)
+    outcome = race(chosen("BCE"), data(), minutes=50)
+    assert outcome.runners[0].score == pytest.approx(1.0)
+    assert outcome.folds == 5

@@ -206,8 +206,13 @@ def test_texts_become_the_words_of_training(tmp_path):
     np.testing.assert_allclose(model.predict(frame).probabilities, found.probabilities[:1], rtol=1e-5)
     with pytest.raises(UserError, match="does not exist"):
         model.predict("the rain")
-    with pytest.raises(UserError, match="reads texts"):
-        model.predict([1, 2])
+    for wrong, reason in (
+        ([1, 2], "reads texts"),
+        (tmp_path, "reads texts"),
+        ({"text": 1}, "expected a list of texts"),
+    ):
+        with pytest.raises(UserError, match=reason):
+            model.predict(wrong)
 
 
 def test_images_of_a_folder_a_table_and_memory_through_a_frozen_encoder(tmp_path, monkeypatch):

@@ -17,6 +17,7 @@ from functools import cache
 
 import numpy as np
 import torch
+from scipy.stats import rankdata
 from torch import Tensor
 
 from raretag.core.errors import UserError
@@ -30,6 +31,7 @@ from raretag.metrics.weighted import WeightedAveragePrecision
 from raretag.recommend.candidates import Candidate
 
 MOST_ITEMS, FEWEST_ITEMS = 5000, 300  # of the training part
+FOLDS, MORE_FOLDS = 3, 5  # with more, models see nearly as many of the few positives as in the end
 PROBE = 0.1  # share of the budget in which the cost of a run is measured
 TIE = 0.005  # mAP: a simpler method that is so near, and not clearly worse, is preferred
 RESAMPLES = 200
@@ -65,12 +67,12 @@ def race(
     data: DataSet,
     *,
     minutes: float = 5.0,
-    folds: int = 3,
+    folds: int | None = None,
     say: Callable[[str], None] = lambda line: None,
     clock: Callable[[], float] = time.monotonic,
 ) -> Outcome:
-    """`configs`: each candidate with its whole configuration, the simplest first."""
-    if minutes <= 0 or folds < 2:
+    """`configs`: each candidate with its whole configuration, the simplest first. `folds`: default: as time allows."""
+    if minutes <= 0 or (folds is not None and folds < 2):
         raise UserError(f"{minutes:g} minutes and {folds} folds; expected more than 0 minutes and 2 folds or more")
     end = clock() + 60 * minutes
     first = configs[-1][1]
@@ -78,11 +80,12 @@ def race(
     configs = [(one, config.model_copy(update={"encoder": settled.encoder})) for one, config in configs]
     say(f"{len(configs)} methods race for up to {minutes:g} minutes")
     remarks: list[str] = []
-    data = sampled(data, configs, folds, end, clock, remarks)
+    data, folds = sampled(data, configs, folds, end, clock, remarks)
     parts = split(data.train.labels, [1.0 / folds] * folds, first.seed).parts
     statistics = data.train.labels.statistics(cooccurrence=False)
     as_absent = not bool(statistics.negatives.any())
-    logits = {one.label: torch.zeros(len(data.train), data.train.labels.labels) for one, _ in configs}
+    nothing = torch.zeros(len(data.train), data.train.labels.labels, dtype=torch.float64)
+    ranks = {one.label: nothing.clone() for one, _ in configs}
     done = {one.label: 0 for one, _ in configs}
     seconds = {one.label: 0.0 for one, _ in configs}
     alive = list(configs)
@@ -97,7 +100,7 @@ def race(
     def mean_ap(name: str, some: int) -> Tensor:
         """On the rows of the first folds, then on resamples of them, the same for every method [1 + R]."""
         rows, targets = truth(some)
-        measure = WeightedAveragePrecision(logits[name][rows], targets)
+        measure = WeightedAveragePrecision(ranks[name][rows], targets)
         return resampled([[measure]], len(rows), {}, resamples=RESAMPLES, seed=0)[0]["total"]
 
     def compared(a: str, b: str) -> Difference:
@@ -120,7 +123,8 @@ def race(
                 )
             except OutOfTimeError:
                 continue
-            logits[one.label][torch.from_numpy(rows)] = scores
+            # The models of two folds share no scale, but both rank items of the same kind: ranks can be pooled.
+            ranks[one.label][torch.from_numpy(rows)] = torch.from_numpy(rankdata(scores, axis=0) / len(rows))
             done[one.label], seconds[one.label] = fold + 1, clock() - started
             say(f"fold {fold + 1} of {folds}: {one.label}, {seconds[one.label]:.0f} s")
         alive = [(one, config) for one, config in alive if done[one.label] == fold + 1]
@@ -155,37 +159,40 @@ def in_time(still: bool) -> None:
 def sampled(
     data: DataSet,
     configs: Sequence[tuple[Candidate, Config]],
-    folds: int,
+    folds: int | None,
     end: float,
     clock: Callable[[], float],
     remarks: list[str],
-) -> DataSet:
-    """A stratified part of the training items with which the race should end in time."""
+) -> tuple[DataSet, int]:
+    """A stratified part of the training items with which the race should end in time, and the number of folds."""
     items = len(data.train)
     few = torch.from_numpy(drawn(data, min(items, FEWEST_ITEMS), configs[0][1].seed))
     small = replace(data, train=data.train.take(few), truth=None, published=None)
     enough = clock() + PROBE * (end - clock())
-    costs = []  # of a run on an item, in seconds
+    costs = []
     for _, config in configs:
         if not costs or clock() < enough:
-            costs.append(cost(config, small, clock) / len(few))
+            costs.append(cost(config, small, clock))
     each = sum(costs) / len(costs) * len(configs)
-    affordable = int((end - clock()) / max(each * (folds - 1), 1e-12))
-    size = max(min(items, MOST_ITEMS, affordable), min(items, FEWEST_ITEMS))
+    affordable = (end - clock()) / max(each, 1e-12)  # items in all runs of all methods
+    if folds is None:
+        folds = MORE_FOLDS if affordable / (MORE_FOLDS - 1) >= min(items, MOST_ITEMS) else FOLDS
+    size = max(min(items, MOST_ITEMS, int(affordable / (folds - 1))), min(items, FEWEST_ITEMS))
     if size == items:
-        return data
+        return data, folds
     remarks.append(f"a stratified sample of {size:,} of {items:,} training items took part")
     rows = torch.from_numpy(drawn(data, size, configs[0][1].seed))
-    return replace(data, train=data.train.take(rows), truth=None, published=None)
+    return replace(data, train=data.train.take(rows), truth=None, published=None), folds
 
 
 def cost(config: Config, data: DataSet, clock: Callable[[], float]) -> float:
-    """Seconds of a whole run, from its second epoch: the first has the cost of a start in it."""
+    """Seconds of a whole run for each item, from its second epoch: the first has the cost of a start in it."""
     short = config.model_copy(update={"train": config.train.model_copy(update={"epochs": 2})})
+    held = np.arange(len(data.train) // 3)
     ticks = [clock()]
-    train_without(short, data, np.arange(len(data.train) // 3), lambda epochs: ticks.append(clock()))
-    one_epoch = len(ticks) == 3
-    return (ticks[-1] - ticks[-2]) * (config.train.epochs if one_epoch else 1)  # else it solves, and has no epochs
+    train_without(short, data, held, lambda epochs: ticks.append(clock()))
+    epochs = config.train.epochs if len(ticks) == 3 else 1  # else it solves, and has none
+    return (ticks[-1] - ticks[-2]) * epochs / (len(data.train) - len(held))
 
 
 def drawn(data: DataSet, size: int, seed: int) -> np.ndarray:

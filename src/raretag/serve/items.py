@@ -104,7 +104,7 @@ class Maker:
                 raise UserError(f"images are {raw.dtype} {list(raw.shape)}; expected uint8 [N, H, W, 3], or paths")
             return raw
         what = "paths of images" if self.kind == "images" else self.reads
-        if isinstance(raw, (str, bytes)) or not hasattr(raw, "__len__"):
+        if isinstance(raw, (str, bytes, dict)) or not hasattr(raw, "__len__"):
             raise UserError(f"the items are a {type(raw).__name__}; expected a list of {what}")
         listed = [str(item) if isinstance(item, Path) else item for item in raw]
         if not all(isinstance(item, str) for item in listed):

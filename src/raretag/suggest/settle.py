@@ -8,11 +8,13 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from raretag.core.errors import UserError
 from raretag.engine.record import write_text
 from raretag.labels.corrections import Places, State
 from raretag.suggest.answers import NO, UNSURE, YES, Answer
 
 STATE_OF: dict[str, State] = {YES: "positive", NO: "negative", UNSURE: "unknown"}
+NO_ITEM = "there is no such item"
 
 
 @dataclass(frozen=True)
@@ -60,6 +62,9 @@ def settle(
         settled.lines.append(line)
         if line.outcome == "changed":
             settled.changes[item, label] = line.after  # type: ignore[assignment]
+    if settled.lines and all(line.reason == NO_ITEM for line in settled.lines):
+        first = settled.lines[0].item
+        raise UserError(f"none of the answered items, such as '{first}', is in the data; are these answers about it?")
     return settled
 
 
@@ -69,7 +74,7 @@ def _line(
     place = next((part for part in parts if item in part.row), None)
     words = list(dict.fromkeys(str(answer.answer) for answer in given))
     if place is None:
-        return Line(item, label, "", "", "conflict", "there is no such item")
+        return Line(item, label, "", "", "conflict", NO_ITEM)
     if label not in place.column:
         return Line(item, label, "", "", "conflict", "there is no such label")
     now = place.state(item, label)
