@@ -56,7 +56,7 @@ class Data(Named):
     tail_largest: int = Field(800, ge=1, description="for pareto: items of the most frequent label")
     tail_power: float = Field(6.0, gt=0, description="for pareto: how fast the tail falls")
     corrections: str | None = Field(None, description="a CSV of item, label, state that `raretag labels apply` wrote")
-    prepare: Literal["auto", "raw", "counts", "dense"] = Field(
+    prepare: Literal["auto", "raw", "counts", "dense", "rows"] = Field(
         "auto", description="feature vectors to one scale, learned from training items; raw leaves them as they are"
     )
     kept_in_test: float | None = Field(
