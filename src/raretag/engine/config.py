@@ -100,7 +100,9 @@ class Train(Section):
     devices: int = Field(1, ge=1, description="processes of a machine")
     nodes: int = Field(1, ge=1, description="machines, when a cluster such as SLURM starts the processes")
     precision: Literal["32-true", "64-true", "bf16-mixed", "16-mixed"] = "32-true"
-    save_every: int | None = Field(None, ge=1, description="steps between checkpoints; always at the end of an epoch")
+    save_every: int | None = Field(
+        None, ge=1, description="steps between checkpoints; without it the ends of epochs, 10 s apart or more"
+    )
 
     @model_validator(mode="before")
     @classmethod
