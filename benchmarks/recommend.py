@@ -96,6 +96,7 @@ def verdict(found: dict[str, Any]) -> dict[str, Any]:
 
 
 def page(results: dict[str, Any], seeds: list[int], minutes: float) -> str:
+    some = "" if set(results) == set(SETS) else f"--sets {' '.join(results)} "
     labels = list(dict.fromkeys(label for found in results.values() for label in found["mAP"]))
     lines = [
         "# Is the recommendation good?",
@@ -106,7 +107,7 @@ def page(results: dict[str, Any], seeds: list[int], minutes: float) -> str:
         f"Each race had {minutes:g} minutes of one core.",
         "",
         f"    RARETAG_DATA=... python benchmarks/recommend.py --minutes {minutes:g} "
-        f"--seeds {' '.join(map(str, seeds))} --write docs/benchmarks/recommend.md",
+        f"--seeds {' '.join(map(str, seeds))} {some}--write docs/benchmarks/recommend.md",
         "",
         "| method | " + " | ".join(results) + " |",
         "|---|" + "---|" * len(results),
