@@ -20,6 +20,7 @@ from torch import Tensor
 from raretag.core.analytic import kept, value_and_slope
 from raretag.core.context import Context
 from raretag.core.numerics import in_full_precision
+from raretag.core.settled import settled
 from raretag.core.targets import Targets
 
 if TYPE_CHECKING:
@@ -124,5 +125,8 @@ def pass_over(
     t = objective.complete(z, Targets(value.to(z.dtype), known), context)
     counts = kept(objective, z, t, context) if masks is None else (masks == 1.0) | (masks == 3.0)
     terms, slope = value_and_slope(objective, z, t, context)
+    # One number for each label holds rows and labels apart. As a single long loop the slopes could not be made in the
+    # loop that sums the rows, and what both need would go through memory.
+    scale = settled(scale.repeat(z.shape[1]))
     terms, slope = torch.where(counts, terms, 0.0), torch.where(counts, scale * slope, 0.0)
     return terms.sum(1), counts.to(z.dtype).sum(1), slope.to(logits.dtype)
