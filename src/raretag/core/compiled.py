@@ -1,8 +1,9 @@
 """The pass of core/fused.py as machine code, for batches so large that compiling pays.
 
 `torch.compile` makes loops over the batch: where there is a mask, one for the completed targets and one for the mask,
-which is mostly integers (the hash of a random draw); and one for all else. It takes seconds, once for an objective and a number of threads; torch keeps most of it on
-disk for the next run. Where it fails, for example without a C++ compiler, the objective is computed in blocks.
+which is mostly integers (the hash of a random draw); and one for all else. It takes seconds, once for an objective and
+a number of threads; torch keeps most of it on disk for the next run. Where it fails, for example without a C++
+compiler, the objective is computed in blocks.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 
 LARGE = 2**20  # elements of a batch: from here on a step saves what compiling costs within some hundred steps
 Sums = tuple[Tensor, Tensor, Tensor]
-Kernels = tuple[Callable[..., Tensor], Callable[..., Tensor], Callable[..., Sums]]
+Kernels = tuple[Callable[..., None], Callable[..., None], Callable[..., Sums]]
 
 # By default long formulas are cut, and what lies at the cuts is written to memory.
 ONE_LOOP: dict[str, Any] = {
@@ -38,8 +39,8 @@ ONE_LOOP: dict[str, Any] = {
     "realize_opcount_threshold": 10**6,
     "realize_acc_reads_threshold": 10**6,
 }
-# The vectors of torch have no product of 64-bit integers; a plain loop is quicker, and quicker still if the C++ compiler
-# may make vectors of it, which torch forbids in all cases. Its own flag for that comes last and so is the one that counts.
+# The vectors of torch have no product of 64-bit integers. A plain loop is quicker, and more so if the C++ compiler
+# may make vectors of it. Torch forbids that always; of two flags the last counts, and the processor comes last.
 PLAIN_LOOP: dict[str, Any] = {**ONE_LOOP, "cpp.simdlen": 1}
 if sys.platform == "linux" and platform.machine() == "x86_64":
     PLAIN_LOOP["cpp.march"] = "native -ftree-loop-vectorize"
@@ -78,11 +79,10 @@ def sums(
                 warnings.simplefilter("ignore")
             masks = None
             if objective.keep is not None:
-                taken = complete(*batch)
-                torch._dynamo.maybe_mark_dynamic(taken, 0)
-                masks = make_masks(*batch, taken)
+                masks = targets.observed.to(torch.float32)  # written on twice: fresh memory costs as much as arithmetic
                 torch._dynamo.maybe_mark_dynamic(masks, 0)
-                del taken
+                complete(*batch, masks)
+                make_masks(*batch, masks)
             totals, numbers, gradient = make_sums(*batch, masks, scale)
     except Exception as problem:
         _log.info("an objective is computed without compilation: %s", str(problem).partition("\n")[0])
@@ -107,11 +107,12 @@ def completed(
     index: Tensor | None,
     epoch: Tensor,
     epochs: int,
-) -> Tensor:
-    """t [B, C]. Not in the loop of the mask: a choice between two values there keeps it from becoming vectors."""
+    masks: Tensor,
+) -> None:
+    """From observed to t [B, C]. Not in the loop of the mask: a choice of values there keeps it from being vectors."""
     z = in_full_precision(logits)
-    known = observed.to(z.dtype) > 0
-    return objective.complete(z, Targets(value.to(z.dtype), known), Context(index, len(epoch) - 2, epochs)).value
+    targets = Targets(value.to(z.dtype), masks > 0)
+    masks.copy_(objective.complete(z, targets, Context(index, len(epoch) - 2, epochs)).value)
 
 
 def masks_of(
@@ -122,15 +123,15 @@ def masks_of(
     index: Tensor | None,
     epoch: Tensor,
     epochs: int,
-    taken: Tensor,
-) -> Tensor:
-    """k + 2 observed [B, C]; as float32, because the loop of floats reads bytes at half the speed."""
+    masks: Tensor,
+) -> None:
+    """From t to k + 2 observed [B, C]; as float32, because the loop of floats reads bytes at half the speed."""
     context = Context(index, len(epoch) - 2, epochs)
     z = in_full_precision(logits)
     t = objective.complete(z, Targets(value.to(z.dtype), observed > 0), context)
-    t = Completed(taken, t.counted, t.observed, t.where)
+    t = Completed(masks, t.counted, t.observed, t.where)
     # A choice, not a conversion of bool: that keeps the C++ compiler from using vectors.
-    return torch.where(kept(objective, z, t, context), 1.0, 0.0) + 2.0 * observed.to(torch.float32)
+    masks.copy_(torch.where(kept(objective, z, t, context), 1.0, 0.0) + 2.0 * observed.to(torch.float32))
 
 
 def pass_over(
