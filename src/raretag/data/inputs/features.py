@@ -34,7 +34,7 @@ class Features:
 
     def batch(self, rows: Tensor, epoch: int | None = None) -> Tensor:
         found = self.values[rows.numpy()]
-        found = found.toarray() if sparse.issparse(found) else np.array(found, np.float32)
+        found = found.toarray() if sparse.issparse(found) else np.asarray(found, np.float32)  # a copy already
         return torch.from_numpy(found if self.scale is None else self.scale(found))
 
     def describe(self) -> dict[str, Any]:
