@@ -44,7 +44,7 @@ bench-speed: $(READY) ## sizes and speeds beside their goals: one table at the e
 	-$(BIN)/python benchmarks/data_path.py --rounds 3
 	-$(BIN)/python benchmarks/images.py
 	$(BIN)/python benchmarks/growth.py --quick
-	$(BIN)/python benchmarks/step_cost.py --rounds 5
+	$(BIN)/python benchmarks/step_cost.py --rounds 9
 	$(BIN)/python benchmarks/targets.py
 
 clean:
