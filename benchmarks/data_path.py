@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from raretag.core.context import Context
 from raretag.engine.batches import cut
@@ -60,6 +61,13 @@ def parts(ready: Prepared, rounds: int) -> dict[str, float]:
     model, optimizer = training.model.train(), training.make_optimizer()
     logits = [model(some).detach() for some in inputs]
 
+    def each(take: Callable[[Tensor], Any]) -> Callable[[], None]:
+        def run() -> None:
+            for rows in batches:  # not kept: the loop forgets them as well
+                take(rows)
+
+        return run
+
     def losses() -> None:
         for rows, z, some in zip(batches, logits, targets, strict=True):
             method.loss(z.requires_grad_(), some, Context(index=rows)).backward()
@@ -74,8 +82,8 @@ def parts(ready: Prepared, rounds: int) -> dict[str, float]:
 
     found = {
         "order of the items": lambda: sampler.epoch(0),
-        "features of a batch": lambda: [items.inputs.batch(rows) for rows in batches],
-        "labels of a batch": lambda: [items.labels.targets(rows) for rows in batches],
+        "features of a batch": each(items.inputs.batch),
+        "labels of a batch": each(items.labels.targets),
         "model, forward and backward": passes,
         "loss, forward and backward": losses,
         "optimizer": steps,

@@ -2,7 +2,8 @@
 
     python benchmarks/sampling.py
 
-Generated long-tailed labels, CPU time of the quickest of three epochs; goal: 10 million a second. Result: benchmarks/results/sampling.json.
+Generated long-tailed labels, CPU time of the quickest of three epochs; goal: 10 million a second.
+Result: benchmarks/results/sampling.json.
 """
 
 from __future__ import annotations
