@@ -46,7 +46,7 @@ def seen(made, values):
         (COUNTS, "counts"),
         (DENSE, "dense"),
         (DENSE * (COUNTS > 0), "dense"),
-        (DENSE / np.linalg.norm(DENSE, axis=1, keepdims=True), "raw"),
+        (DENSE / np.linalg.norm(DENSE, axis=1, keepdims=True), "rows"),
         (np.zeros((4, 1, 6, 6), np.float32), "raw"),
     ],
     ids=["counts", "measurements", "sparse measurements", "rows of length 1", "images"],
@@ -66,6 +66,11 @@ def test_counts_become_log_counts_times_rarity_in_rows_of_one_length(form):
     expected *= np.sqrt((COUNTS[rows] > 0).sum() / len(rows))
     assert made.config.data.prepare == "counts"
     assert np.allclose(seen(made, COUNTS), expected, atol=1e-6)
+
+
+def test_rows_of_length_1_get_the_length_that_suits_a_network():
+    values = DENSE / np.linalg.norm(DENSE, axis=1, keepdims=True)
+    assert np.allclose(seen(prepared(values), values), values * np.sqrt(5), atol=1e-6)
 
 
 def test_measurements_are_standardised_by_training_items_and_get_one_length():

@@ -56,7 +56,7 @@ class Data(Named):
     tail_largest: int = Field(800, ge=1, description="for pareto: items of the most frequent label")
     tail_power: float = Field(6.0, gt=0, description="for pareto: how fast the tail falls")
     corrections: str | None = Field(None, description="a CSV of item, label, state that `raretag labels apply` wrote")
-    prepare: Literal["auto", "raw", "counts", "dense"] = Field(
+    prepare: Literal["auto", "raw", "counts", "dense", "rows"] = Field(
         "auto", description="feature vectors to one scale, learned from training items; raw leaves them as they are"
     )
     kept_in_test: float | None = Field(
@@ -100,7 +100,9 @@ class Train(Section):
     devices: int = Field(1, ge=1, description="processes of a machine")
     nodes: int = Field(1, ge=1, description="machines, when a cluster such as SLURM starts the processes")
     precision: Literal["32-true", "64-true", "bf16-mixed", "16-mixed"] = "32-true"
-    save_every: int | None = Field(None, ge=1, description="steps between checkpoints; always at the end of an epoch")
+    save_every: int | None = Field(
+        None, ge=1, description="steps between checkpoints; without it the ends of epochs, 10 s apart or more"
+    )
 
     @model_validator(mode="before")
     @classmethod

@@ -14,14 +14,14 @@ from torch import Tensor, nn
 from raretag.core import catalogue
 from raretag.labels.collection import Inputs
 
-Rule = Literal["auto", "raw", "counts", "dense"]
+Rule = Literal["auto", "raw", "counts", "dense", "rows"]
 SAMPLE = 2048  # training items that are looked at to choose
 MOSTLY = 0.75  # zeros among numbers that are taken for counts
 WIDE = 32  # columns; of fewer, the length of a row says too much to be taken away
 
 
 def suited(rule: Rule, inputs: Inputs) -> Rule:
-    """`auto` replaced: counts if nothing is negative and most is 0; raw for images, short rows, rows of length 1."""
+    """`auto` replaced: rows if all have length 1, counts if nothing is negative and most is 0; images stay raw."""
     if rule != "auto":
         return rule
     rows = torch.linspace(0, len(inputs) - 1, min(SAMPLE, len(inputs)), dtype=torch.float64).long()
@@ -36,7 +36,7 @@ def suited(rule: Rule, inputs: Inputs) -> Rule:
         zeros += int((values == 0).sum())
         seen += values.numel()
     if unit:
-        return "raw"
+        return "rows"
     return "counts" if not negative and zeros >= MOSTLY * seen else "dense"
 
 

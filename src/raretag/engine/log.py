@@ -18,7 +18,10 @@ class Log:
 
         self.path = folder / "metrics.jsonl"
         write_text(self.path, "".join(json.dumps(without_nan(row)) + "\n" for row in history))
-        self.board = SummaryWriter(str(folder / "tensorboard"), purge_step=len(history))
+        # A wide queue, and writing now and then: epochs may be short and disks slow. `metrics.jsonl` has all of it.
+        self.board = SummaryWriter(
+            str(folder / "tensorboard"), purge_step=len(history), max_queue=10_000, flush_secs=20
+        )
 
     def epoch(self, row: dict[str, Any], seconds: float) -> None:
         with self.path.open("a", encoding="utf-8") as file:
@@ -26,7 +29,6 @@ class Log:
         for name, value in flat(row, "/").items():
             if isinstance(value, (int, float)) and name != "epoch":
                 self.board.add_scalar(name, value, row["epoch"])
-        self.board.flush()
 
     def close(self) -> None:
         self.board.close()

@@ -18,7 +18,7 @@ from raretag.engine import evidence, state
 from raretag.engine.best import Best
 from raretag.engine.build import Prepared, build_fabric, prepare
 from raretag.engine.card import card_of, decisions_of, write_card
-from raretag.engine.config import Config
+from raretag.engine.config import Config, Train
 from raretag.engine.evaluate import logits_of
 from raretag.engine.fit import Step, fit, stage_of
 from raretag.engine.folder import refuse_existing
@@ -34,6 +34,7 @@ from raretag.metrics.partial_truth import partial_truth
 from raretag.metrics.tuning import Tuned, tune
 
 MOST_LABELS = 1000  # whose inner numbers are written down each epoch
+SAVING_PAUSE = 10.0  # seconds between checkpoints
 Watch = Callable[[Step, dict[str, Any] | None], None]  # each step, and the epoch's row when it ends
 
 
@@ -116,7 +117,7 @@ def learn(prepared: Prepared, folder: Path, history: list[dict[str, Any]], best:
     log = Log(folder, history) if first else None
     if first and not training.progress.step:  # so that a run that dies in its first epoch can be resumed
         state.save(folder, {"training": training.state(), "history": history, "best": best.weights})
-    started = time.perf_counter()
+    started = saved = time.perf_counter()
     last_stage = stage_of(training.method, settings, settings.epochs - 1)[1][0]  # patience counts within it
     for step in fit(training) if not best.is_over(history[last_stage:], settings.patience) else ():
         row = None
@@ -127,8 +128,9 @@ def learn(prepared: Prepared, folder: Path, history: list[dict[str, Any]], best:
             if log:
                 log.epoch(row, time.perf_counter() - started)
             started = time.perf_counter()
-        if first and (step.ends_epoch or (settings.save_every and step.step % settings.save_every == 0)):
+        if first and is_time_to_save(step, settings, time.perf_counter() - saved):
             state.save(folder, {"training": training.state(), "history": history, "best": best.weights})
+            saved = time.perf_counter()
         if first:
             watch(step, row)
         if step.ends_epoch and best.is_over(history[last_stage:], settings.patience):
@@ -136,6 +138,13 @@ def learn(prepared: Prepared, folder: Path, history: list[dict[str, Any]], best:
     if log:
         log.close()
     best.give_back(training.best)
+
+
+def is_time_to_save(step: Step, settings: Train, seconds: float) -> bool:
+    """A disk may take a second for a checkpoint, and an epoch of a small set less than that."""
+    if settings.save_every:
+        return step.ends_epoch or step.step % settings.save_every == 0
+    return step.ends_epoch and (seconds >= SAVING_PAUSE or step.epoch + 1 == settings.epochs)
 
 
 def epoch_row(prepared: Prepared, step: Step) -> dict[str, Any]:

