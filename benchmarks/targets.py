@@ -1,13 +1,14 @@
 """Every goal of speed and size with what was measured last, in one table: met or missed.
 
-    python benchmarks/targets.py
+    python benchmarks/targets.py [--since FILE]
 
-Reads benchmarks/results/*.json, which the other files here write; `make bench-speed` runs them all first. Where a goal
-has several cases the worst one counts and is named.
+Reads benchmarks/results/*.json, which the other files here write; `make bench-speed` runs them all first, and with
+`--since` what is older than that file is not shown. Where a goal has several cases the worst one counts and is named.
 """
 
 from __future__ import annotations
 
+import argparse
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -107,12 +108,16 @@ SOURCES = (fused, metrics, large_labels, sampling, labels, data_path, images, gr
 
 
 def main() -> None:
+    arguments = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    arguments.add_argument("--since", type=Path)
+    since = arguments.parse_args().since
+    begin = 0.0 if since is None else since.stat().st_mtime
     print(f"\n{'':<84}{'measured':>14}{'goal':>15}")
     missed = number = 0
     for source in SOURCES:
         path = RESULTS / f"{source.__name__}.json"
-        if not path.exists():
-            print(f"{path.name} is not there: not measured")
+        if not path.exists() or path.stat().st_mtime < begin:
+            print(f"{source.__name__}: not measured")
             continue
         for target in source(json.loads(path.read_text())):
             number, missed = number + 1, missed + (not target.met)
