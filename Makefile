@@ -35,13 +35,18 @@ check: $(READY) ## lint, format, types, architecture
 bench: $(READY) ## the table of six methods on the embedded digits
 	$(BIN)/raretag bench quick
 
-bench-speed: $(READY) ## sizes and speeds, printed with their goals
-	$(BIN)/python benchmarks/labels.py
+bench-speed: $(READY) ## sizes and speeds beside their goals: one table at the end
+	touch .bench-started
+	$(BIN)/python benchmarks/fused.py --rounds 7
+	-$(BIN)/python benchmarks/metrics.py --rounds 3
+	$(BIN)/python benchmarks/large_labels.py --rounds 1
 	$(BIN)/python benchmarks/sampling.py
-	$(BIN)/python benchmarks/step_cost.py
-	$(BIN)/python benchmarks/fused.py
-	$(BIN)/python benchmarks/metrics.py
-	$(BIN)/python benchmarks/large_labels.py
+	$(BIN)/python benchmarks/labels.py
+	-$(BIN)/python benchmarks/data_path.py --rounds 3
+	-$(BIN)/python benchmarks/images.py
+	$(BIN)/python benchmarks/growth.py --quick
+	$(BIN)/python benchmarks/step_cost.py --rounds 9
+	$(BIN)/python benchmarks/targets.py --since .bench-started
 
 clean:
 	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -4,7 +4,8 @@
 
 The folder is `$RARETAG_DATA` or `../shared/data` unless given. Decodes, augments and normalises the same images of
 VOC 2012 with 1 and 2 worker processes, as the training loop does, and checks files as `verify` does before training.
-Prints a table and writes benchmarks/results/images.json.
+Speeds are of the wall clock, so they need an idle machine. The share of the CPU time outside of the workers needs none:
+what they do can go to any number of cores, the rest to one. Result: benchmarks/results/images.json.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import platform
 import sys
 import time
 from pathlib import Path
+from resource import RUSAGE_CHILDREN, RUSAGE_SELF, getrusage
 from typing import Any
 
 import PIL
@@ -40,13 +42,22 @@ class Batches(Dataset[Tensor]):
         return self.images.batch(torch.arange(number * BATCH, (number + 1) * BATCH), epoch=0)
 
 
-def speed(images: Images, workers: int) -> float:
-    """Images a second; the clock starts at the first batch, when the processes are up."""
+def speed(images: Images, workers: int) -> tuple[float, float]:
+    """Images a second, from the first batch on, when the processes are up; the share of CPU time outside of them."""
+    before = [cpu(RUSAGE_SELF), cpu(RUSAGE_CHILDREN)]
     batches = iter(DataLoader(Batches(images), batch_size=None, num_workers=workers))
     next(batches)
     start = time.perf_counter()
     count = sum(len(batch) for batch in batches)
-    return count / (time.perf_counter() - start)
+    found = count / (time.perf_counter() - start)
+    del batches  # ends the processes, and only then is their time known
+    outside, inside = cpu(RUSAGE_SELF) - before[0], cpu(RUSAGE_CHILDREN) - before[1]
+    return found, outside / (outside + inside)
+
+
+def cpu(who: int) -> float:
+    used = getrusage(who)
+    return used.ru_utime + used.ru_stime
 
 
 def measure(paths: list[str]) -> list[dict[str, Any]]:
@@ -55,11 +66,12 @@ def measure(paths: list[str]) -> list[dict[str, Any]]:
     start = time.perf_counter()
     verify(paths)
     checked = len(paths) / (time.perf_counter() - start)
-    results = [{"what": f"verify, {os.cpu_count()} threads", "images_per_second": checked}]
+    results: list[dict[str, Any]] = [{"what": f"verify, {os.cpu_count()} threads", "images_per_second": checked}]
     for what, kind in (("read, resized", plain), ("read, resized, augmented", images)):
         for workers in (1, 2):
             processes = f"{workers} worker process{'es' if workers > 1 else ''}"
-            results.append({"what": f"{what}, {processes}", "images_per_second": speed(kind, workers)})
+            found, outside = speed(kind, workers)
+            results.append({"what": f"{what}, {processes}", "images_per_second": found, "outside_of_workers": outside})
     return results
 
 
@@ -72,7 +84,8 @@ def main() -> None:
         raise SystemExit(f"{folder} holds {len(paths)} images; expected {IMAGES} or more of VOC 2012")
     results = measure(paths)
     for result in results:
-        print(f"{result['what']:<50}{result['images_per_second']:>10,.0f} images/s")
+        outside = f"{result['outside_of_workers']:>8.1%} of CPU time outside" if "outside_of_workers" in result else ""
+        print(f"{result['what']:<50}{result['images_per_second']:>10,.0f} images/s{outside}")
     versions = {"python": platform.python_version(), "pillow": PIL.__version__, "torch": torch.__version__}
     about = {"machine": platform.machine(), "cores": os.cpu_count(), "images": len(paths), "size": SIZE}
     path = HERE / "results" / "images.json"

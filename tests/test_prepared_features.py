@@ -7,6 +7,7 @@ import pytest
 import torch
 from scipy import sparse
 
+from raretag.data.inputs.features import Features
 from raretag.data.python import from_arrays
 from raretag.engine import features
 from raretag.engine.build import build_fabric, prepare
@@ -92,3 +93,13 @@ def test_raw_leaves_numbers_as_they_are_and_the_model_holds_no_scale():
 def test_what_was_learned_is_part_of_the_weights():
     names = set(prepared(DENSE).training.model.state_dict())
     assert {"backbone.mean", "backbone.factor"} <= names
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64, np.int16])
+def test_a_batch_of_features_is_a_copy_in_single_precision(dtype):
+    values = np.arange(12).reshape(4, 3).astype(dtype)
+    batch = Features(values).batch(torch.tensor([3, 0]))
+    assert batch.dtype == torch.float32
+    assert batch.tolist() == [[9.0, 10.0, 11.0], [0.0, 1.0, 2.0]]
+    batch.zero_()
+    assert values[3].tolist() == [9, 10, 11]

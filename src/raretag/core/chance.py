@@ -63,7 +63,9 @@ def uniform(*parts: int | Tensor) -> Tensor:
         return state.double() * 2.0**-53
     # The same number without a conversion, which keeps a compiler from using vectors: 52 bits as the fraction of a
     # number in [1, 2), and the last bit likewise.
-    return (((state >> 1) | _ONE).view(torch.float64) - 1.0) + (((state & 1) | _ONE).view(torch.float64) - 1.0) * 0.5
+    return ((_shift(state, 1) | _ONE).view(torch.float64) - 1.0) + (
+        ((state & 1) | _ONE).view(torch.float64) - 1.0
+    ) * 0.5
 
 
 def permutation(size: int, *parts: int) -> Tensor:

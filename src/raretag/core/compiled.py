@@ -1,13 +1,16 @@
 """The pass of core/fused.py as machine code, for batches so large that compiling pays.
 
-`torch.compile` makes two loops over the batch: one for the mask, which is mostly integers (the hash of a random
-draw), and one for all else. It takes seconds, once for an objective and a number of threads; torch keeps most of it on
-disk for the next run. Where it fails, for example without a C++ compiler, the objective is computed in blocks.
+`torch.compile` makes loops over the batch: where there is a mask, one for the completed targets and one for the mask,
+which is mostly integers (the hash of a random draw); and one for all else. It takes seconds, once for an objective and
+a number of threads; torch keeps most of it on disk for the next run. Where it fails, for example without a C++
+compiler, the objective is computed in blocks.
 """
 
 from __future__ import annotations
 
 import logging
+import platform
+import sys
 import types
 import warnings
 from collections.abc import Callable
@@ -20,23 +23,27 @@ from torch import Tensor
 from raretag.core.analytic import kept, value_and_slope
 from raretag.core.context import Context
 from raretag.core.numerics import in_full_precision
-from raretag.core.targets import Targets
+from raretag.core.settled import settled
+from raretag.core.targets import Completed, Targets
 
 if TYPE_CHECKING:
     from raretag.core.objective import Objective
 
 LARGE = 2**20  # elements of a batch: from here on a step saves what compiling costs within some hundred steps
 Sums = tuple[Tensor, Tensor, Tensor]
-Kernels = tuple[Callable[..., Tensor], Callable[..., Sums]]
+Kernels = tuple[Callable[..., None], Callable[..., None], Callable[..., Sums]]
 
-# Without vector instructions a hash of 64-bit integers is five times as fast: they have no such product.
-SCALAR: dict[str, Any] = {"cpp.simdlen": 1}
 # By default long formulas are cut, and what lies at the cuts is written to memory.
 ONE_LOOP: dict[str, Any] = {
     "realize_reads_threshold": 10**6,
     "realize_opcount_threshold": 10**6,
     "realize_acc_reads_threshold": 10**6,
 }
+# The vectors of torch have no product of 64-bit integers. A plain loop is quicker, and more so if the C++ compiler
+# may make vectors of it. Torch forbids that always; of two flags the last counts, and the processor comes last.
+PLAIN_LOOP: dict[str, Any] = {**ONE_LOOP, "cpp.simdlen": 1}
+if sys.platform == "linux" and platform.machine() == "x86_64":
+    PLAIN_LOOP["cpp.march"] = "native -ftree-loop-vectorize"
 
 _log = logging.getLogger(__name__)
 _kernels: WeakKeyDictionary[Objective, Kernels | None] = WeakKeyDictionary()  # None: it failed
@@ -52,11 +59,11 @@ def sums(
     """The sum of the terms, the number of those that count, `scale` times the gradient [B, C]; None if it cannot be."""
     first = objective not in _kernels
     if first:
-        _kernels[objective] = own(masks_of), own(pass_over)
+        _kernels[objective] = own(completed), own(masks_of), own(pass_over)
     kernels = _kernels[objective]
     if kernels is None:
         return None
-    make_masks, make_sums = kernels
+    complete, make_masks, make_sums = kernels
     # Bytes, because a vector of bool is slow to load. The epoch is a size (plus 2, as 0 and 1 are constants to the
     # compiler), because sizes may change without compiling again.
     matrices = (logits, targets.value.detach(), targets.observed.view(torch.uint8))
@@ -70,9 +77,12 @@ def sums(
         with warnings.catch_warnings():
             if first:
                 warnings.simplefilter("ignore")
-            masks = None if objective.keep is None else make_masks(*batch)
-            if masks is not None:
+            masks = None
+            if objective.keep is not None:
+                masks = targets.observed.to(torch.float32)  # written on twice: fresh memory costs as much as arithmetic
                 torch._dynamo.maybe_mark_dynamic(masks, 0)
+                complete(*batch, masks)
+                make_masks(*batch, masks)
             totals, numbers, gradient = make_sums(*batch, masks, scale)
     except Exception as problem:
         _log.info("an objective is computed without compilation: %s", str(problem).partition("\n")[0])
@@ -84,9 +94,25 @@ def sums(
 def own(function: Callable[..., Any]) -> Callable[..., Any]:
     """Compiled when it is first called. A copy, because torch limits how often one piece of code is compiled."""
     copy = types.FunctionType(function.__code__.replace(), function.__globals__, function.__name__)
-    options = SCALAR if function is masks_of else ONE_LOOP
+    options = PLAIN_LOOP if function is masks_of else ONE_LOOP
     made: Callable[..., Any] = torch.compile(copy, fullgraph=True, options=options)
     return made
+
+
+def completed(
+    objective: Objective,
+    logits: Tensor,
+    value: Tensor,
+    observed: Tensor,
+    index: Tensor | None,
+    epoch: Tensor,
+    epochs: int,
+    masks: Tensor,
+) -> None:
+    """From observed to t [B, C]. Not in the loop of the mask: a choice of values there keeps it from being vectors."""
+    z = in_full_precision(logits)
+    targets = Targets(value.to(z.dtype), masks > 0)
+    masks.copy_(objective.complete(z, targets, Context(index, len(epoch) - 2, epochs)).value)
 
 
 def masks_of(
@@ -97,13 +123,15 @@ def masks_of(
     index: Tensor | None,
     epoch: Tensor,
     epochs: int,
-) -> Tensor:
-    """k + 2 observed [B, C]; as float32, because the loop of floats reads bytes at half the speed."""
+    masks: Tensor,
+) -> None:
+    """From t to k + 2 observed [B, C]; as float32, because the loop of floats reads bytes at half the speed."""
     context = Context(index, len(epoch) - 2, epochs)
     z = in_full_precision(logits)
     t = objective.complete(z, Targets(value.to(z.dtype), observed > 0), context)
+    t = Completed(masks, t.counted, t.observed, t.where)
     # A choice, not a conversion of bool: that keeps the C++ compiler from using vectors.
-    return torch.where(kept(objective, z, t, context), 1.0, 0.0) + 2.0 * observed.to(torch.float32)
+    masks.copy_(torch.where(kept(objective, z, t, context), 1.0, 0.0) + 2.0 * observed.to(torch.float32))
 
 
 def pass_over(
@@ -124,5 +152,8 @@ def pass_over(
     t = objective.complete(z, Targets(value.to(z.dtype), known), context)
     counts = kept(objective, z, t, context) if masks is None else (masks == 1.0) | (masks == 3.0)
     terms, slope = value_and_slope(objective, z, t, context)
+    # One number for each label holds rows and labels apart. As a single long loop the slopes could not be made in the
+    # loop that sums the rows, and what both need would go through memory.
+    scale = settled(scale.repeat(z.shape[1]))
     terms, slope = torch.where(counts, terms, 0.0), torch.where(counts, scale * slope, 0.0)
     return terms.sum(1), counts.to(z.dtype).sum(1), slope.to(logits.dtype)

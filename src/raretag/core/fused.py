@@ -4,10 +4,11 @@
 temporaries. Here the gradient (analytic.py) is finished when the loss is, and it is the only B x C matrix that stays.
 Large float32 batches are compiled (compiled.py).
 
-The way is chosen by itself: `ratio` gives None wherever the plain way is needed, that is for a part without analytic
-form or with parameters that learn, for a weight or completion that lets gradients through, under `torch.compile` of the
-caller (which fuses by itself) and under `torch.func`. To choose by hand: `with using("off"):`, or RARETAG_FUSED=off in
-the environment; "blocks" is without compilation, "compiled" compiles small batches too.
+The way is chosen by itself. `ratio` gives None wherever the plain way is needed: for small batches, where Python costs
+more than the arithmetic and the plain way has less of it; for a part without analytic form or with parameters that
+learn; for a weight or completion that lets gradients through; under `torch.compile` of the caller (which fuses by
+itself) and under `torch.func`. To choose by hand: `with using("off"):`, or RARETAG_FUSED=off in the environment;
+"blocks" is without compilation, "compiled" compiles small batches, too.
 """
 
 from __future__ import annotations
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from raretag.core.objective import Objective
 
 MODES = ("auto", "blocks", "compiled", "off")
+SMALL = 2**14  # elements of a batch: 128 x 80 is below
 BLOCK = 2**17  # elements: half a megabyte of float32, the fastest of 2^15 to 2^20
 _FROM_ENVIRONMENT: str = os.environ.get("RARETAG_FUSED", "auto")
 _MODE: ContextVar[str] = ContextVar("fused", default=_FROM_ENVIRONMENT)
@@ -60,7 +62,10 @@ def ratio(objective: Objective, logits: Tensor, targets: Targets, context: Conte
     """What `objective.reduce` makes of the terms, ready for backward; None where that takes the plain way."""
     if context.block is not None:  # labels already pass in blocks, and reductions look at all of them
         return None
-    if torch.compiler.is_compiling() or known(_MODE.get()) == "off" or not fits(objective, logits, targets):
+    mode = known(_MODE.get())
+    if torch.compiler.is_compiling() or mode == "off" or (mode == "auto" and logits.numel() < SMALL):
+        return None
+    if not fits(objective, logits, targets):
         return None
     wanted = torch.is_grad_enabled() and logits.requires_grad
     if wanted and lets_gradients_through(objective, logits, targets, context):

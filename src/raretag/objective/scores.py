@@ -131,11 +131,12 @@ def focused_negative_price(
     if no_power(gamma):
         return Price(price, price_slope)
     shifted = above.clamp(min=smallest)
-    focus = power(shifted, gamma)
-    value, slope = focus * price, focus * price_slope
-    if detach_focus:
-        return Price(value, slope)
-    return Price(value, slope + torch.where(above >= smallest, gamma * value / shifted * moves, 0.0))
+    before = power(shifted, gamma - 1)
+    focus = before * shifted
+    slope = focus * price_slope
+    if not detach_focus:
+        slope = slope + torch.where(above >= smallest, gamma * before * price * moves, 0.0)
+    return Price(focus * price, slope)
 
 
 def no_power(gamma: float | Tensor) -> bool:
