@@ -240,3 +240,16 @@ def test_mistakes_are_named() -> None:
         paired_difference(scores, scores[:2], targets)
     with pytest.raises(UserError, match="called 'total'"):
         bootstrap(scores, targets, {"total": torch.tensor([0])}, resamples=5)
+
+
+def test_an_item_that_counts_twice_is_two_items():
+    scores, positive = torch.rand(12, 3, dtype=torch.float64), (torch.arange(36).view(12, 3) % 4 == 0).float()
+    base = torch.tensor([1.0, 2.0] * 6)
+    twice = torch.repeat_interleave(torch.arange(12), base.long())
+
+    def number(rows, base=None):
+        measure = WeightedAveragePrecision(scores[rows], Targets(positive[rows], torch.ones(len(rows), 3).bool()))
+        return resampled([[measure]], len(rows), {}, resamples=1, seed=0, base=base)[0]["total"][0]
+
+    assert number(torch.arange(12), base) == pytest.approx(float(number(twice)))
+    assert number(torch.arange(12), base) != pytest.approx(float(number(torch.arange(12))))

@@ -7,13 +7,14 @@ import math
 import numpy as np
 import pytest
 import torch
+from scipy.sparse import csr_array
 
 from raretag.core.errors import UserError
 from raretag.data.python import from_arrays
 from raretag.engine.config import compose
 from raretag.metrics.bootstrap import Difference
 from raretag.recommend.candidates import candidates, entrants
-from raretag.recommend.race import cost, is_tie, race
+from raretag.recommend.race import cost, is_tie, race, rarity
 
 QUICK = ["train.epochs=2", "model.name=mlp", "model.width=8"]
 
@@ -105,3 +106,11 @@ def test_folds_are_pooled_by_ranks(monkeypatch):
     outcome = race(chosen("BCE"), data(), minutes=50)
     assert outcome.runners[0].score == pytest.approx(1.0)
     assert outcome.folds == 5
+
+
+def test_an_item_counts_as_its_labels_are_rare():
+    labels = np.array([[1, 0, 0], [1, 0, 0], [1, 1, 0], [0, 0, 0]])
+    n = labels.sum(0)
+    expected = np.array([1 / n[0], 1 / n[0], (1 / n[0] + 1 / n[1]) / 2, 1 / n[0]])
+    assert torch.allclose(rarity(csr_array(labels)), torch.from_numpy(expected / expected.mean()))
+    assert torch.equal(rarity(csr_array(np.zeros((3, 2)))), torch.ones(3, dtype=torch.float64))

@@ -37,7 +37,7 @@ def recommend(
             "method": runner.candidate.label,
             "settings": list(runner.candidate.changes),
             "folds": runner.folds,
-            "mAP": runner.score,
+            "balanced_mAP": runner.score,
             "seconds": runner.seconds,
             "behind": runner.behind.as_dict(),
         }
@@ -48,10 +48,14 @@ def recommend(
 
 def show(console: Console, outcome: Any) -> None:
     table = Table(
-        box=None, pad_edge=False, header_style="bold", title="mAP on held-out folds, in %", title_justify="left"
+        box=None,
+        pad_edge=False,
+        header_style="bold",
+        title="balanced mAP on held-out folds, in %",
+        title_justify="left",
     )
     table.add_column("method", no_wrap=True)
-    for head in ("mAP", "to the best", "95 % interval", "folds", "seconds each"):
+    for head in ("balanced mAP", "to the best", "95 % interval", "folds", "seconds each"):
         table.add_column(head, justify="right", no_wrap=True)
     for runner in outcome.runners:
         behind, first = runner.behind, runner is outcome.runners[0]

@@ -139,13 +139,17 @@ def resampled(
     *,
     resamples: int,
     seed: int,
+    base: Tensor | None = None,
 ) -> list[Table]:
-    """For each model, a list of its seeds, the mean number of its seeds: on the items, then on each resample."""
+    """For each model, a list of its seeds, the mean number of its seeds: on the items, then on each resample.
+
+    `base` [N]: how much each item counts, if not all the same.
+    """
     if items < 1 or resamples < 1:
         raise UserError(f"{resamples} resamples of {items} items: expected at least one of both")
     parts = [
         [_mean_of_seeds([means_of_columns(one.of(weights), groups) for one in model]) for model in models]
-        for weights in _weights(items, resamples, seed)
+        for weights in _weights(items, resamples, seed, base)
     ]
     return [
         {name: torch.cat([tables[model][name] for tables in parts]) for name in parts[0][model]}
@@ -161,12 +165,13 @@ def multiplicities(items: int, start: int, stop: int, seed: int) -> Tensor:
     return torch.bincount((item * width + resample - start).flatten(), minlength=items * width).view(items, width)
 
 
-def _weights(items: int, resamples: int, seed: int) -> Iterator[Tensor]:
-    exact = torch.float32 if items < 2**24 else torch.float64  # sums of weights are integers up to N
-    yield torch.ones(items, 1, dtype=exact)
+def _weights(items: int, resamples: int, seed: int, base: Tensor | None = None) -> Iterator[Tensor]:
+    exact = torch.float32 if items < 2**24 and base is None else torch.float64  # sums of weights are integers up to N
+    each = 1.0 if base is None else base[:, None].to(exact)
+    yield torch.ones(items, 1, dtype=exact) * each
     step = min(_RESAMPLES_AT_ONCE, max(1, _DRAWS_AT_ONCE // items))
     for start in range(0, resamples, step):
-        yield multiplicities(items, start, min(start + step, resamples), seed).to(exact)
+        yield multiplicities(items, start, min(start + step, resamples), seed).to(exact) * each
 
 
 def _measures(
