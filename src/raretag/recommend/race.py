@@ -4,10 +4,10 @@ In each fold every method that is still in the race is trained on the other fold
 after a fold (the whole paired bootstrap interval of the difference lies below 0) leaves the race. Large sets are
 sampled so that the race fits the budget; test items are never looked at.
 
-The score is mAP as if every label were equally frequent: an item counts as its labels are rare (`rarity`). Most items of
-a long tail are about a few labels, and to rank a rare label above those says little about ranking it above other rare
-ones. On VOC-MLT, whose test part has no long tail, plain held-out mAP has the methods in nearly the reverse order of the
-test, this score in the order of the test; on Enron, whose parts are alike, both agree (docs/recommend.md).
+The score is mAP as if every label were equally frequent: an item counts as its labels are rare (`rarity`). Most items
+of a long tail are about a few labels, and to rank a rare label above those says little about ranking it above other
+rare ones. On VOC-MLT, whose test part has no long tail, plain held-out mAP has the methods in nearly the reverse order
+of the test, this score in the order of the test; on Enron, whose parts are alike, both agree (docs/recommend.md).
 
 As in `evaluate`, unknown labels are left out. Where no negative was observed at all, that would call
 every ranking perfect, so there unknown labels count as absent, for every method alike.
