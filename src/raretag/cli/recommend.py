@@ -51,11 +51,11 @@ def show(console: Console, outcome: Any) -> None:
         box=None,
         pad_edge=False,
         header_style="bold",
-        title="balanced mAP on held-out folds, in %",
+        title="mAP on held-out folds as if labels were equally frequent, in %",
         title_justify="left",
     )
     table.add_column("method", no_wrap=True)
-    for head in ("balanced mAP", "to the best", "95 % interval", "folds", "seconds each"):
+    for head in ("mAP", "to the best", "95 % interval", "folds", "seconds each"):
         table.add_column(head, justify="right", no_wrap=True)
     for runner in outcome.runners:
         behind, first = runner.behind, runner is outcome.runners[0]
