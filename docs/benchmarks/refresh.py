@@ -41,7 +41,7 @@ def refresh(name: str, budget: str = "small") -> None:
 def first_page(name: str, plan: plans.Plan) -> str:
     settings = ", ".join(f"{key}={value}" for key, value in plan.budgets["small"].items())
     return (
-        f"# {plan.title}\n\n    raretag bench {name}\n\n{plan.source.rstrip(".")}. Budget `small`: {settings}.\n\n"
+        f"# {plan.title}\n\n    raretag bench {name}\n\n{plan.source.rstrip('.')}. Budget `small`: {settings}.\n\n"
         "Mean ± standard deviation over seeds in %, best bold, second underlined, the paper's own number in brackets.\n"
         'Groups go by training positives: head 100 and more, tail below 20. "F1 tuned": at thresholds chosen on\n'
         "validation. The last column is the difference in mAP to the first row with its 95 % interval (paired\n"
