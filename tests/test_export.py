@@ -63,7 +63,9 @@ def test_raw_features_go_in_and_decisions_come_out(table_run, tmp_path, ending):
 def test_an_onnx_file_knows_its_labels(table_run, tmp_path):
     model = raretag.load(table_run)
     export(model, tmp_path / "m.onnx")
-    told = onnxruntime.InferenceSession(str(tmp_path / "m.onnx")).get_modelmeta().custom_metadata_map
+    session = onnxruntime.InferenceSession(str(tmp_path / "m.onnx"))
+    assert {value.shape[0] for value in (*session.get_inputs(), *session.get_outputs())} == {"batch"}
+    told = session.get_modelmeta().custom_metadata_map
     assert tuple(json.loads(told["raretag"])["labels"]) == model.labels
 
 

@@ -24,9 +24,8 @@ from raretag.engine.best import Best
 from raretag.engine.build import Prepared, build_backbone, build_fabric, input_shape, prepare
 from raretag.engine.config import Config, Encoder
 from raretag.engine.encode import encoded
-from raretag.engine.evaluate import logits_of
 from raretag.engine.fit import fit
-from raretag.engine.run import learn
+from raretag.engine.run import learn, predicted
 from raretag.labels.collection import DataSet
 from raretag.labels.split import split
 
@@ -76,16 +75,7 @@ def train_without(config: Config, data: DataSet, rows: np.ndarray, watch: Callab
     part = replace(data, train=train, validation=train if itself else data.validation, test=held, truth=None)
     prepared = prepare(config, build_fabric(config.train), data=replace(part, published=None))
     fit_quietly(prepared, watch)
-    training = prepared.training
-    return logits_of(
-        training.best,
-        training.method,
-        held,
-        batch_size=4 * training.settings.batch_size,
-        rank=0,
-        workers=training.settings.workers,
-        place=training.place,
-    )
+    return predicted(prepared, held)
 
 
 def fit_quietly(prepared: Prepared, watch: Callable[[int], None]) -> None:

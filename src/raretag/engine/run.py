@@ -77,7 +77,7 @@ def run(
         history, best = checkpoint["history"], Best(checkpoint["best"])
     learn(prepared, folder, history, best, watch)
 
-    logits = {name: _logits(prepared, getattr(prepared.data, name)) for name in ("validation", "test")}
+    logits = {name: predicted(prepared, getattr(prepared.data, name)) for name in ("validation", "test")}
     record = record_of(prepared.config, prepared.data, prepared.training.method, prepared.groups, history)
     record["metrics"]["final"] = measure(prepared, prepared.data.test, logits["test"])
     tuned = tune(logits["validation"], prepared.data.validation.labels.targets(), prepared.groups, seed=config.seed)
@@ -86,7 +86,7 @@ def run(
     if prepared.data.truth is not None:
         record["metrics"]["final"]["hidden_recall"] = hidden_recall(prepared)
     rows = evidence.rows_to_search(prepared.data.train.labels)
-    searched = _logits(prepared, prepared.data.train.take(rows))
+    searched = predicted(prepared, prepared.data.train.take(rows))
     unsure = prepared.data.test.labels.targets()
     if not unsure.observed.all():
         settings = prepared.config
@@ -158,7 +158,7 @@ def epoch_row(prepared: Prepared, step: Step) -> dict[str, Any]:
         names[:] = branches
         return torch.cat([method.logits(outputs), *branches.values()], 1)
 
-    logits, *branches = _logits(prepared, validation, read).split(validation.labels.labels, 1)
+    logits, *branches = predicted(prepared, validation, read).split(validation.labels.labels, 1)
     numbers = measure(prepared, validation, logits)
     row = {
         "epoch": step.epoch,
@@ -211,7 +211,7 @@ def hidden_recall(prepared: Prepared) -> float | None:
     """The share of the hidden training positives that the model finds at 0.5 (what COMIC's Table 2 calls recall)."""
     items, truth = prepared.data.train, prepared.data.truth
     assert truth is not None
-    counts = hidden.HiddenCounts.of(_logits(prepared, items) > 0, truth.targets(), items.labels.targets())
+    counts = hidden.HiddenCounts.of(predicted(prepared, items) > 0, truth.targets(), items.labels.targets())
     return number_or_none(hidden.micro_hidden_recall(counts))
 
 
@@ -267,7 +267,8 @@ def warn_of_empty_classes(prepared: Prepared, say: Callable[[str], None]) -> Non
         say(f"warning: no training item has {shown}; such a label cannot be learnt")
 
 
-def _logits(prepared: Prepared, items: Items, read: Callable[[Any], Tensor] | None = None) -> Tensor:
+def predicted(prepared: Prepared, items: Items, read: Callable[[Any], Tensor] | None = None) -> Tensor:
+    """Logits [N, C] of the trained model, or what `read` takes from its outputs."""
     training = prepared.training
     return logits_of(
         training.best,

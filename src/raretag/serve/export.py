@@ -113,6 +113,10 @@ def _write_onnx(graph: Graph, example: Tensor, path: Path, names: list[str], tol
         assert program is not None
         program.save(path)
     model = onnx.load(path)
+    for value in (*model.graph.input, *model.graph.output, *model.graph.value_info):
+        for size in value.type.tensor_type.shape.dim:
+            if size.dim_param:  # there is one that varies, and the exporter gives it a name of its own
+                size.dim_param = "batch"
     onnx.helper.set_model_props(model, told)
     onnx.save(model, path)
 
