@@ -15,8 +15,8 @@ from raretag.core.targets import Targets
 from raretag.data.python import from_arrays
 from raretag.engine.config import compose
 from raretag.engine.run import run
-from raretag.methods.logistic_regression import mean_precision, solved
 from raretag.metrics.average_precision import average_precision
+from raretag.objective.strength import mean_precision, solved
 
 
 def problem(items=120, width=6, labels=3):

@@ -67,6 +67,7 @@ def test_class_aware_epochs_have_the_published_length(largest, labels, reduce, l
     dense[:, 0] = 1
     dense[:3, 1:] = 1
     assert len(build("class_aware", dense, reduce=float(reduce)).epoch(0)) == length
+    assert len(build("class_aware", dense, reduce=None).epoch(0)) == len(dense)
 
 
 def test_class_aware_frequencies_follow_equation_1():

@@ -24,7 +24,7 @@ _PAIRS = 8  # of steps and changes of the gradient that shape the next step
 class Problem:
     features: Any  # [N, D], a tensor or scipy's csr_array
     positive: Tensor  # [N, C], 1 or 0
-    weight: Tensor  # s [2, C] of negatives and of positives; 0 for a label that cannot be learned
+    weight: Tensor  # s [N, C]; 0 leaves an entry out
     strength: float  # K
 
     @property
@@ -34,25 +34,29 @@ class Problem:
 
     def logits(self, theta: Tensor) -> Tensor:
         """theta [C, D + 1]: weights and then the bias -> [N, C]."""
-        return _product(self.features, theta[:, :-1]) + theta[:, -1]
+        return product(self.features, theta[:, :-1]) + theta[:, -1]
 
     def value(self, theta: Tensor, z: Tensor) -> Tensor:
         """f / (K N) [C]."""
-        loss = torch.where(self.positive > 0, self.weight[1] * softplus(-z), self.weight[0] * softplus(z))
+        loss = self.weight * softplus(torch.where(self.positive > 0, -z, z))
         return loss.mean(0) + 0.5 * self.penalty * (theta[:, :-1] ** 2).sum(1)
 
     def gradient(self, theta: Tensor, z: Tensor) -> Tensor:
-        sides = torch.where(self.positive > 0, self.weight[1], self.weight[0])
-        error = sides * (torch.sigmoid(z) - self.positive) / len(z)  # [N, C]
-        of_weights = _product(self.features.T, error.T.contiguous()).T + self.penalty * theta[:, :-1]
+        error = self.weight * (torch.sigmoid(z) - self.positive) / len(z)  # [N, C]
+        of_weights = product(self.features.T, error.T.contiguous()).T + self.penalty * theta[:, :-1]
         return torch.cat([of_weights, error.sum(0)[:, None]], 1)
 
 
-def balanced(positive: Tensor) -> Tensor:
-    """N / (2 n) for both sides [2, C], so that they weigh the same; 0 where a side is empty."""
-    present = positive.sum(0)
-    sides = torch.stack([len(positive) - present, present])
-    return torch.where((sides > 0).all(0), len(positive) / (2 * sides.clamp(min=1)), 0.0)
+def balanced(positive: Tensor, counted: Tensor | None = None) -> Tensor:
+    """N / (2 n) for both sides, so that they weigh the same [N, C]; 0 for a label of which a side is empty.
+
+    `counted` [N, C] bool: entries that are left out weigh nothing, and the others of their side more.
+    """
+    negative = 1 - positive if counted is None else (1 - positive) * counted
+    absent, present = negative.sum(0), positive.sum(0)
+    both = (absent > 0) & (present > 0)
+    sides = torch.where(both, len(positive) / (2 * torch.stack([absent, present]).clamp(min=1)), 0.0)
+    return sides[0] * negative + sides[1] * positive
 
 
 def solve(problem: Problem, start: Tensor | None = None, *, tolerance: float = 1e-4, most: int = 200) -> Tensor:
@@ -103,7 +107,7 @@ def _shaped(gradient: Tensor, pairs: list[tuple[Tensor, Tensor]]) -> Tensor:
     return found
 
 
-def _product(features: Any, rows: Tensor) -> Tensor:
+def product(features: Any, rows: Tensor) -> Tensor:
     """features [N, D] times rows [C, D] -> [N, C]."""
     if isinstance(features, Tensor):
         return features @ rows.T

@@ -5,7 +5,8 @@ Shen et al., "Relay Backpropagation", ECCV 2016; as used by Wu et al., "Distribu
 Labels take turns in rounds: each round visits every label once, in a new order, and each visit takes `run` items from
 the label's own shuffled cycle. Cycles go on from epoch to epoch, so no item of a frequent label waits for ever.
 
-An epoch has max_c n_c * C / reduce items. The share of label i among them is
+An epoch has max_c n_c * C / reduce items, or as many as the training set if `reduce` is None, so that methods with and
+without this sampler take the same number of steps. The share of label i among them is
 
     (1)  p_hat_i = 1/C sum_j n_ij / n_j
 
@@ -26,8 +27,8 @@ from raretag.core.errors import UserError
 
 
 class ClassAware:
-    def __init__(self, positives: csr_array, *, reduce: float = 4.0, run: int = 3, seed: int = 0) -> None:
-        if reduce <= 0 or run < 1:
+    def __init__(self, positives: csr_array, *, reduce: float | None = 4.0, run: int = 3, seed: int = 0) -> None:
+        if (reduce is not None and reduce <= 0) or run < 1:
             raise UserError(f"class_aware needs reduce > 0 and run >= 1, got reduce={reduce}, run={run}")
         by_label = positives.tocsc()
         counts = np.diff(by_label.indptr)
@@ -36,7 +37,8 @@ class ClassAware:
             raise UserError("class-aware sampling needs positives, but no item of the training set has any label")
         self.starts, self.counts = by_label.indptr[self.labels], counts[self.labels]
         self.items_by_label = by_label.indices
-        self.length = max(1, int(counts.max() * positives.shape[1] / reduce))
+        items, labels = positives.shape
+        self.length = items if reduce is None else max(1, int(counts.max() * labels / reduce))
         self.run, self.seed = run, seed
 
     def epoch(self, number: int) -> Tensor:

@@ -1,0 +1,139 @@
+r"""Balanced logistic regression and a committee of networks, added up to one network with a skip. Ours.
+
+No paper. What it is made of: logistic_regression.py; mixup (Zhang et al., ICLR 2018); the mean of networks that differ
+only in their draws (Lakshminarayanan et al., NeurIPS 2017), which for one hidden layer is again a network.
+
+Paper and code::
+
+    n_c        observed positives of label c;   x  features;   y, s  label and weight of an entry
+    r          solved logistic regression,  r_c(x) = w_c x + b_c  (strength by held-out folds)
+    m          mean of the logits of the committee (objective/members.py), trained with the same weights
+    o, q       spread (standard deviation over training items) of r_c and of m_c
+
+    1.  counted: what is observed. If a label has no observed negative, its unknown entries are negatives too, but for
+        the `forgive` n_c of them that r puts highest when it has not seen them.
+    2.  s = N / (2 n) on either side of a label, over what is counted
+    3.  z_c = (o + q) / 4 (r_c / o + m_c / q)                       both with the same spread, then their mean
+
+A label without positives keeps the low bias of logistic regression.
+
+Reduces to:
+    logistic_regression if nothing is unknown and `members` is 0.
+
+Departs from the paper:
+    none to depart from.
+
+Departs from the authors' code:
+    none to depart from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from raretag.core import chance
+from raretag.core.errors import UserError
+from raretag.core.method import Method
+from raretag.core.objective import Objective
+from raretag.core.statistics import LabelStatistics
+from raretag.core.targets import Targets
+from raretag.methods.logistic_regression import Balanced
+from raretag.models.heads.with_skip import WithSkip
+from raretag.objective import logistic
+from raretag.objective.completions import UnknownIsNegative
+from raretag.objective.gathered import dense_rows, gathered
+from raretag.objective.members import Schedule, trained
+from raretag.objective.reductions import Per, reduction
+from raretag.objective.scores import CrossEntropy
+from raretag.objective.strength import STRENGTHS, choose, solved, told
+
+
+class Committee(Method):
+    solves = True
+    head = "with_skip"
+    tried: Tensor
+
+    def __init__(
+        self,
+        statistics: LabelStatistics,
+        *,
+        members: int = 4,
+        epochs: int = 30,
+        forgive: float = 1.0,
+        folds: int = 3,
+        reduce: Per = "entries",
+        seed: int = 0,
+    ) -> None:
+        if members < 0 or epochs < 1 or forgive < 0 or folds < 2:
+            raise UserError(
+                f"committee has members={members}, epochs={epochs}, forgive={forgive}, folds={folds}; "
+                "expected at least 0, 1, 0 and 2"
+            )
+        super().__init__(
+            Objective(
+                complete=UnknownIsNegative(),
+                weigh=Balanced(statistics),
+                score=CrossEntropy(),
+                reduce=reduction(reduce),
+            )
+        )
+        self.members, self.epochs, self.forgive, self.folds, self.seed = members, epochs, forgive, folds, seed
+        self.register_buffer("tried", torch.full((len(STRENGTHS),), torch.nan))  # mAP on held-out folds
+
+    def begin_stage(
+        self, number: int, model: nn.Module, features: Callable[[], Iterator[tuple[Tensor, Targets]]]
+    ) -> None:
+        head = model.get_submodule("head")
+        if not isinstance(head, WithSkip) or (self.members and head.hidden.out_features % self.members):
+            raise UserError(
+                f"committee fills the head 'with_skip', of a width that its {self.members} members can share equally; "
+                "leave head.name and branches.name alone"
+            )
+        x, positive, observed = gathered(features())
+        assumed = ~(observed & (positive == 0)).any(0)  # [C] labels of which no negative is observed
+        choice = choose(x, positive, self.folds, self.seed, observed | assumed)
+        self.tried.copy_(choice.tried)
+        likely = highest(choice.held_out, ~observed, self.forgive * positive.sum(0))
+        counted = observed | (assumed & ~likely)  # step 1
+        theta = solved(x, positive, choice.strength, counted=counted)
+        with torch.no_grad():
+            for part in head.parameters():
+                part.zero_()
+            head.skip.weight.copy_(theta[:, :-1])
+            head.classify.bias.copy_(theta[:, -1])
+            if self.members:
+                self.add_members(head, x, positive, logistic.balanced(positive, counted))  # step 2
+
+    def add_members(self, head: WithSkip, x: Any, positive: Tensor, weight: Tensor) -> None:
+        width = head.hidden.out_features // self.members
+        with torch.random.fork_rng(devices=[]), torch.enable_grad():
+            torch.manual_seed(chance.number(self.seed, 11) % 2**63)
+            network = trained(x, positive, weight, self.members, width, Schedule(epochs=self.epochs))
+        head.hidden.weight.copy_(network.hidden)
+        head.hidden.bias.copy_(network.hidden_bias)
+        regression, members = [], []
+        for start in range(0, len(positive), 4096):
+            block = dense_rows(x, torch.arange(start, min(start + 4096, len(positive))))
+            regression.append(head.skip(block))
+            members.append(head.hidden(block).relu() @ network.classify.T)
+        o, q = torch.cat(regression).std(0), torch.cat(members).std(0)
+        learnable = (weight > 0).any(0) & (o > 0) & (q > 0)
+        of_regression = torch.where(learnable, (o + q) / (4 * o), 1.0)  # step 3
+        of_members = torch.where(learnable, (o + q) / (4 * q), 0.0)
+        head.skip.weight.mul_(of_regression[:, None])
+        head.classify.weight.copy_(of_members[:, None] * network.classify)
+        head.classify.bias.mul_(of_regression).add_(of_members * network.bias)
+
+    def learned(self) -> dict[str, Any]:
+        return {"held_out_mAP": told(self.tried)}
+
+
+def highest(z: Tensor, among: Tensor, count: Tensor) -> Tensor:
+    """[N, C] bool: the `count` [C] highest of each column of z, of those that are `among`."""
+    order = torch.where(among, z, -torch.inf).argsort(dim=0, descending=True, stable=True)
+    place = torch.empty_like(order).scatter_(0, order, torch.arange(len(z))[:, None].expand_as(order))
+    return among & (place < count)
