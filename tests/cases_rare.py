@@ -47,6 +47,7 @@ def _(at: Label, mode="average_w", beta=0.99, **score) -> float:
 
 
 @case("logistic_regression", unknown=None)
+@case("committee", unknown=None)
 def _(at: Label) -> float:
     n, items = at.seen, at.batch.items
     return (items / (2 * n) if at.y else items / (2 * (items - n))) * cross_entropy(at.p, at.y)

@@ -24,7 +24,12 @@ from raretag.streamed.targets import ListedTargets, listed_targets
 from test_methods import ALL, fit, label
 
 ITEMS, LABELS, FEATURES, ROWS = 12, 13, 6, 5
-EXCLUDED = {"role", "oltr", "logistic_regression"}  # a number for each item and label; a head with a memory; no steps
+EXCLUDED = {
+    "role",
+    "oltr",
+    "logistic_regression",
+    "committee",
+}  # a number for each item and label; a head with a memory; no steps
 OTHERS = [
     ("dynamic_pseudo_labels", {"draw": "labels", "q": 0.3}),
     ("dynamic_pseudo_labels", {"draw": "labels", "q": 0.3, "reading": "paper", "precision": "uint8"}),

@@ -54,7 +54,7 @@ def train_run(
     except KeyboardInterrupt:
         screen(error=True).print(f"stopped; `raretag train --resume {folder}` goes on")
         raise SystemExit(130) from None
-    results(screen(), {row_name(told): record})
+    results(screen(), {row_name(stored(folder, None)): record})  # with the method that `auto` stood for
     screen().print(f"in {folder}; `raretag report {folder}` explains it")
 
 

@@ -20,6 +20,7 @@ from raretag.core.method import Method
 from raretag.core.statistics import LabelStatistics
 from raretag.engine.card import RawInputs
 from raretag.engine.config import Config, Named, Train
+from raretag.engine.default import with_method
 from raretag.engine.encode import digest_of, encoded
 from raretag.engine.features import before, learn_scale, suited
 from raretag.engine.fit import Sampler, Training
@@ -56,6 +57,7 @@ def prepare(
             encoder = build_backbone(config.encoder, raw.shape)
             raw = replace(raw, encoder=digest_of(encoder))
             data = encoded(data, encoder, workers=config.train.workers, say=say)
+    config = with_method(config, data, say, own_model=model is not None)
     statistics = data.train.labels.statistics()
     method = catalogue.make_method(
         config.method.name, config.method.options, statistics, items=len(data.train), seed=config.seed

@@ -42,7 +42,7 @@ class Encoder(Named):
 
 
 class Method(Named):
-    name: str = "binary_cross_entropy"
+    name: str = "auto"  # see engine/default.py
 
 
 class Data(Named):

@@ -41,9 +41,9 @@ from raretag.core.method import Method
 from raretag.core.objective import Objective
 from raretag.core.statistics import LabelStatistics
 from raretag.core.targets import Targets
-from raretag.methods.logistic_regression import Balanced
 from raretag.models.heads.with_skip import WithSkip
 from raretag.objective import logistic
+from raretag.objective.balanced import Balanced
 from raretag.objective.completions import UnknownIsNegative
 from raretag.objective.gathered import dense_rows, gathered
 from raretag.objective.members import Schedule, trained

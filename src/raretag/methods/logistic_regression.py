@@ -31,35 +31,17 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from raretag.core.context import Context
 from raretag.core.errors import UserError
 from raretag.core.method import Method
 from raretag.core.objective import Objective
-from raretag.core.parts import Weigh
 from raretag.core.statistics import LabelStatistics
-from raretag.core.targets import Completed, Targets
-from raretag.objective import weights
+from raretag.core.targets import Targets
+from raretag.objective.balanced import Balanced
 from raretag.objective.completions import UnknownIsNegative
 from raretag.objective.gathered import gathered
 from raretag.objective.reductions import Per, reduction
 from raretag.objective.scores import CrossEntropy
 from raretag.objective.strength import STRENGTHS, choose, solved, told
-
-
-class Balanced(Weigh):
-    """Both sides of a label weigh the same in the whole data set."""
-
-    sides: Tensor
-
-    def __init__(self, statistics: LabelStatistics) -> None:
-        super().__init__()
-        n, items = weights.counts(statistics), max(statistics.items, 2)
-        self.register_buffer("sides", items / (2 * torch.stack([items - n, n])))  # [2, C]
-
-    def forward(self, logits: Tensor, completed: Completed, context: Context) -> Tensor:
-        negative, positive = context.of(self.sides).to(logits.dtype)
-        weight: Tensor = negative + completed.value * (positive - negative)
-        return weight
 
 
 class LogisticRegression(Method):

@@ -64,7 +64,7 @@ def trained(x: Any, positive: Tensor, weight: Tensor, members: int, width: int, 
     v = (torch.empty(members, width, labels).uniform_(-1, 1) / sqrt(width)).requires_grad_()
     start = torch.where(positive.sum(0) > 0, 0.0, UNLIKELY)
     v_bias = start.repeat(members, 1, 1).requires_grad_()
-    optimizer = torch.optim.AdamW([u, u_bias, v, v_bias], schedule.rate, weight_decay=schedule.decay)
+    optimizer = torch.optim.AdamW([u, u_bias, v, v_bias], schedule.rate, weight_decay=schedule.decay, fused=True)
     beta = torch.distributions.Beta(schedule.mixup, schedule.mixup)
     batch, steps = min(schedule.batch_size, items), schedule.steps(items)
     for step in range(steps):
@@ -81,7 +81,7 @@ def trained(x: Any, positive: Tensor, weight: Tensor, members: int, width: int, 
 
         hidden = torch.relu(torch.baddbmm(u_bias, mixed(inputs), u))
         z = torch.baddbmm(v_bias, dropout(hidden, schedule.dropout), v)
-        loss = (mixed(s * y) * softplus(-z) + mixed(s * (1 - y)) * softplus(z)).mean()
+        loss = (mixed(s) * softplus(z) - mixed(s * y) * z).mean()  # as log(1 + exp(-z)) = log(1 + exp(z)) - z
         optimizer.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
         optimizer.step()
