@@ -9,7 +9,7 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from raretag.bench import paired, runner, table
+from raretag.bench import paired, pooled, runner, table
 from raretag.bench import plan as plans
 from raretag.core.errors import UserError
 from raretag.engine import evidence
@@ -163,3 +163,27 @@ def test_a_cell_that_fails_is_named_with_its_reason(tmp_path):
     assert done.returncode == 2
     assert "did you mean 'binary_cross_entropy'" in done.stderr
     assert "| AN | **" in done.stdout  # the others were run all the same
+
+
+def test_rare_labels_of_several_sets_are_compared_together(tmp_path):
+    text = PLAN.replace("seeds: [0, 1]", "seeds: [0, 1]\npools: {both: [digits, others]}")
+    text = text.replace("settings:", "  - {label: others, set: {data.largest: 30}}\nsettings:")
+    (tmp_path / "grid.yaml").write_text(text)
+    plan = plans.load(str(tmp_path / "grid.yaml"))
+    random = np.random.default_rng(0)
+    expected = {}
+    for cell in plans.cells(plan, "small"):
+        precision = random.random(4).tolist()
+        precision[3] = None  # cannot be measured
+        record = {"metrics": {"final": {"per_class": {"average_precision": precision}}}, "groups": {"tail": [1, 2, 3]}}
+        (tmp_path / cell.name).mkdir()
+        (tmp_path / cell.name / "record.json").write_text(json.dumps(record))
+        if cell.setting.label == "PPL":
+            sign = 1 if cell.method.label == "AN" else -1
+            for label in (1, 2):
+                key = cell.data.label, label
+                expected[key] = expected.get(key, 0.0) + sign * precision[label] / 2
+    cells = [cell for cell in plans.cells(plan, "small") if cell.setting.label == "PPL"]
+    assert sorted(pooled.tail_differences(cells, tmp_path)["AN"]) == pytest.approx(sorted(expected.values()))
+    value = f"{100 * np.mean(list(expected.values())):+.1f}"
+    assert f"{value} [" in table.pooled(plan, "small", tmp_path).splitlines()[4]

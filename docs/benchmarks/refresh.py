@@ -34,7 +34,7 @@ def refresh(name: str, budget: str = "small") -> None:
     seeds = sorted({record["seed"] for record in records})
     made = f"{len(records)} runs, seeds {', '.join(map(str, seeds))}, {hours:.1f} hours of training in all."
     made += f" Numbers: [{name}.csv]({name}.csv); runs: [records/{name}.jsonl](records/{name}.jsonl)."
-    body = table.markdown(plan, found).strip()
+    body = f"{table.markdown(plan, found)}\n{table.pooled(plan, budget, runs)}".strip()
     page.write_text(f"{before}{BEGIN}\n\n{made}\n\n{body}\n\n{END}{after}", encoding="utf-8")
 
 

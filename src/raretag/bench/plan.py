@@ -38,6 +38,7 @@ class Plan(BaseModel):
     methods: list[Row]
     seeds: list[int]
     metrics: dict[str, str]  # column -> where in `metrics.final` of a record
+    pools: dict[str, list[str]] = {}  # title -> data sets whose rare labels are compared together
     budgets: dict[str, dict[str, Any]]  # small, paper: settings that scale epochs and model
 
 

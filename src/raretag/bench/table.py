@@ -11,6 +11,7 @@ from typing import Any
 
 from raretag.bench.paired import against_first
 from raretag.bench.plan import Cell, Plan, cells
+from raretag.bench.pooled import interval, tail_differences
 from raretag.metrics.bootstrap import Difference
 
 
@@ -89,11 +90,34 @@ def markdown(plan: Plan, found: list[Section]) -> str:
 
 
 def difference(found: Difference | None) -> str:
-    """In points, with the 95 % interval; bold where it does not hold 0."""
-    if found is None:
-        return ""
-    text = f"{100 * found.value:+.1f} [{100 * found.low:+.1f}, {100 * found.high:+.1f}]"
-    return f"**{text}**" if found.low > 0 or found.high < 0 else text
+    return "" if found is None else points(found.value, found.low, found.high)
+
+
+def points(value: float, low: float, high: float) -> str:
+    """With the 95 % interval; bold where it does not hold 0."""
+    text = f"{100 * value:+.1f} [{100 * low:+.1f}, {100 * high:+.1f}]"
+    return f"**{text}**" if low > 0 or high < 0 else text
+
+
+def pooled(plan: Plan, budget: str, runs: Path) -> str:
+    """The tail of several data sets together, against the first method: a table for each pool of the plan."""
+    lines = []
+    for title, sets in plan.pools.items():
+        here = [cell for cell in cells(plan, budget) if cell.data.label in sets]
+        columns = {
+            setting.label: tail_differences([cell for cell in here if cell.setting == setting], runs)
+            for setting in plan.settings
+        }
+        if not any(columns.values()):
+            continue
+        lines += [f"### {title}, tail: AP - {plan.methods[0].label}, paired over labels", ""]
+        lines += ["| method | " + " | ".join(columns) + " |", "|---|" + "---|" * len(columns)]
+        for method in plan.methods[1:]:
+            found = [column.get(method.label) for column in columns.values()]
+            shown = ["-" if one is None else f"{points(*interval(one))} ({len(one)} labels)" for one in found]
+            lines.append(f"| {method.label} | " + " | ".join(shown) + " |")
+        lines.append("")
+    return "\n".join(lines)
 
 
 def latex(plan: Plan, found: list[Section]) -> str:

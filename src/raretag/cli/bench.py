@@ -44,6 +44,8 @@ def bench_plan(
         print(table.jsonl(plan, budget, runs))
     else:
         print(FORMATS[form](plan, table.sections(plan, budget, runs, paired=paired)))
+        if form == "markdown" and plan.pools:
+            print(table.pooled(plan, budget, runs))
     missing = sum(not runner.is_done(runs / cell.name) for cell in grid)
     if missing:
         console.print(f"{missing} of {len(grid)} runs are not finished; the same command goes on with them")

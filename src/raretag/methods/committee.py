@@ -15,7 +15,7 @@ Paper and code::
     2.  s = N / (2 n) on either side of a label, over what is counted
     3.  z_c = (o + q) / 4 (r_c / o + m_c / q)                       both with the same spread, then their mean
 
-A label without positives keeps the low bias of logistic regression.
+A label without positives keeps the low bias of logistic regression. `skip = false` leaves r out of step 3.
 
 Reduces to:
     logistic_regression if nothing is unknown and `members` is 0.
@@ -62,16 +62,19 @@ class Committee(Method):
         statistics: LabelStatistics,
         *,
         members: int = 4,
+        skip: bool = True,
         epochs: int = 30,
+        mixup: float = 0.4,
         forgive: float = 1.0,
         folds: int = 3,
         reduce: Per = "entries",
         seed: int = 0,
     ) -> None:
-        if members < 0 or epochs < 1 or forgive < 0 or folds < 2:
+        fewest = 0 if skip else 1
+        if members < fewest or epochs < 1 or mixup < 0 or forgive < 0 or folds < 2:
             raise UserError(
-                f"committee has members={members}, epochs={epochs}, forgive={forgive}, folds={folds}; "
-                "expected at least 0, 1, 0 and 2"
+                f"members={members}, epochs={epochs}, mixup={mixup}, forgive={forgive}, folds={folds}; committee wants "
+                f"members >= {fewest}, epochs >= 1, mixup >= 0, forgive >= 0 and folds >= 2"
             )
         super().__init__(
             Objective(
@@ -81,7 +84,8 @@ class Committee(Method):
                 reduce=reduction(reduce),
             )
         )
-        self.members, self.epochs, self.forgive, self.folds, self.seed = members, epochs, forgive, folds, seed
+        self.members, self.skip, self.forgive, self.folds, self.seed = members, skip, forgive, folds, seed
+        self.schedule = Schedule(epochs=epochs, mixup=mixup)
         self.register_buffer("tried", torch.full((len(STRENGTHS),), torch.nan))  # mAP on held-out folds
 
     def begin_stage(
@@ -112,7 +116,7 @@ class Committee(Method):
         width = head.hidden.out_features // self.members
         with torch.random.fork_rng(devices=[]), torch.enable_grad():
             torch.manual_seed(chance.number(self.seed, 11) % 2**63)
-            network = trained(x, positive, weight, self.members, width, Schedule(epochs=self.epochs))
+            network = trained(x, positive, weight, self.members, width, self.schedule)
         head.hidden.weight.copy_(network.hidden)
         head.hidden.bias.copy_(network.hidden_bias)
         regression, members = [], []
@@ -122,8 +126,8 @@ class Committee(Method):
             members.append(head.hidden(block).relu() @ network.classify.T)
         o, q = torch.cat(regression).std(0), torch.cat(members).std(0)
         learnable = (weight > 0).any(0) & (o > 0) & (q > 0)
-        of_regression = torch.where(learnable, (o + q) / (4 * o), 1.0)  # step 3
-        of_members = torch.where(learnable, (o + q) / (4 * q), 0.0)
+        of_regression = torch.where(learnable, (o + q) / (4 * o) if self.skip else 0.0, 1.0)  # step 3
+        of_members = torch.where(learnable, (o + q) / (4 * q) if self.skip else 1.0, 0.0)
         head.skip.weight.mul_(of_regression[:, None])
         head.classify.weight.copy_(of_members[:, None] * network.classify)
         head.classify.bias.mul_(of_regression).add_(of_members * network.bias)

@@ -34,7 +34,7 @@ class Schedule:
     rate: float = 2e-3  # at its peak, after a tenth of the steps; it ends at 0 along a cosine
     decay: float = 1e-4
     dropout: float = 0.3
-    mixup: float = 0.4  # a
+    mixup: float = 0.4  # a; 0: items are not mixed
 
     def steps(self, items: int) -> int:
         return max(FEWEST_STEPS, self.epochs * (items // self.batch_size))
@@ -65,7 +65,7 @@ def trained(x: Any, positive: Tensor, weight: Tensor, members: int, width: int, 
     start = torch.where(positive.sum(0) > 0, 0.0, UNLIKELY)
     v_bias = start.repeat(members, 1, 1).requires_grad_()
     optimizer = torch.optim.AdamW([u, u_bias, v, v_bias], schedule.rate, weight_decay=schedule.decay, fused=True)
-    beta = torch.distributions.Beta(schedule.mixup, schedule.mixup)
+    beta = torch.distributions.Beta(schedule.mixup, schedule.mixup) if schedule.mixup else None
     batch, steps = min(schedule.batch_size, items), schedule.steps(items)
     for step in range(steps):
         for group in optimizer.param_groups:
@@ -73,7 +73,7 @@ def trained(x: Any, positive: Tensor, weight: Tensor, members: int, width: int, 
         rows = torch.randint(items, (members * batch,))
         inputs = stretch * dense_rows(x, rows).reshape(members, batch, size)
         y, s = (part[rows].reshape(members, batch, labels) for part in (positive, weight))
-        share = beta.sample((members, batch, 1))
+        share = torch.ones(()) if beta is None else beta.sample((members, batch, 1))
         share, partner = torch.maximum(share, 1 - share), torch.randperm(batch)
 
         def mixed(part: Tensor, share: Tensor = share, partner: Tensor = partner) -> Tensor:

@@ -1,0 +1,143 @@
+"""The committee is one network, learns what a line cannot, and leaves unknown labels that look positive alone."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+import raretag
+from raretag.core.catalogue import build, build_method
+from raretag.core.statistics import LabelStatistics
+from raretag.core.targets import Targets
+from raretag.data.python import from_arrays
+from raretag.engine.config import compose
+from raretag.engine.run import run
+from raretag.methods.committee import highest
+from raretag.objective.strength import mean_precision
+
+
+def crossed(items=400, labels=3):
+    """Label c is the sign of a product of two columns: no line tells it; the last label has no positives."""
+    random = np.random.default_rng(0)
+    x = random.normal(size=(items, 4))
+    y = np.stack([x[:, c] * x[:, c + 1] > 0.4 for c in range(labels)], 1)
+    y[:, -1] = False
+    return torch.from_numpy(x).float(), torch.from_numpy(y).float()
+
+
+def filled(x, y, observed=None, **options):
+    """The head that a committee fills, as a model."""
+    observed = torch.ones_like(y, dtype=torch.bool) if observed is None else observed
+    targets = Targets(y * observed, observed)
+    statistics = LabelStatistics.of_counts((y * observed).sum(0).long(), len(y))
+    head = build("models.heads", "with_skip", {"width": 64}, features=x.shape[1], labels=y.shape[1])
+    method = build_method("committee", statistics, items=len(x), **options)
+    method.begin_stage(0, torch.nn.ModuleDict({"head": head}), lambda: iter([(x, targets)]))
+    return head, method
+
+
+def test_it_learns_what_a_line_cannot():
+    x, y = crossed()
+    line, _ = filled(x, y, members=0)
+    whole, _ = filled(x, y, epochs=900, mixup=0.0)
+    assert mean_precision(line(x), y) < 0.6
+    assert mean_precision(whole(x), y) > 0.7
+
+
+def test_both_halves_have_the_same_spread_and_are_averaged():
+    x, y = crossed()
+    line, _ = filled(x, y, members=0)
+    members, _ = filled(x, y, skip=False)
+    whole, _ = filled(x, y)
+    r, m = (part(x)[:, :2].detach() for part in (line, members))
+    o, q = r.std(0), m.std(0)
+    torch.testing.assert_close(whole(x)[:, :2].detach(), (o + q) / 4 * (r / o + m / q), rtol=1e-3, atol=1e-3)
+
+
+def test_a_label_without_positives_is_unlikely_everywhere():
+    x, y = crossed()
+    head, _ = filled(x, y)
+    assert (head(x)[:, -1] < -4).all()
+    assert head(x)[:, -1].std() < 1e-6
+
+
+def test_the_same_seed_gives_the_same_network_and_torch_draws_on_undisturbed():
+    x, y = crossed(100)
+    torch.manual_seed(3)
+    one, _ = filled(x, y, seed=5)
+    after = torch.rand(1)
+    torch.manual_seed(3)
+    other, _ = filled(x, y, seed=5)
+    torch.manual_seed(3)
+    build("models.heads", "with_skip", {"width": 64}, features=4, labels=3)  # what else draws
+    assert torch.equal(one(x), other(x))
+    assert torch.equal(after, torch.rand(1))
+    assert not torch.equal(one(x), filled(x, y, seed=6)[0](x))
+
+
+def test_the_highest_are_found_among_those_asked_for():
+    random = torch.Generator().manual_seed(0)
+    z, among = torch.randn(30, 4, generator=random), torch.rand(30, 4, generator=random) < 0.5
+    found = highest(z, among, torch.tensor([0.0, 1.0, 7.0, 99.0]))
+    for label, count in enumerate([0, 1, 7, 99]):
+        rows = sorted((row for row in range(30) if among[row, label]), key=lambda row: -z[row, label])[:count]
+        assert found[:, label].nonzero().flatten().tolist() == sorted(rows)
+
+
+def test_unknown_labels_that_look_positive_are_left_alone():
+    random = np.random.default_rng(1)
+    truth = torch.from_numpy(random.random((600, 1)) < 0.3).float()
+    x = torch.from_numpy(random.normal(size=(600, 6))).float() + 1.5 * truth
+    observed = (truth > 0) & torch.from_numpy(random.random((600, 1)) < 0.5)
+    forgiving, _ = filled(x, truth, observed, members=0)
+    strict, _ = filled(x, truth, observed, members=0, forgive=0.0)
+    hidden = (truth > 0) & ~observed
+    assert forgiving(x)[hidden].mean() > strict(x)[hidden].mean() + 0.5
+
+
+def test_unknown_never_matters_where_negatives_are_given():
+    x, y = crossed()
+    observed = torch.rand(y.shape, generator=torch.Generator().manual_seed(0)) < 0.6
+    one, _ = filled(x, y, observed)
+    other, _ = filled(x, torch.where(observed, y, 1 - y), observed)
+    assert torch.equal(one(x), other(x))
+
+
+@pytest.mark.parametrize("options", [{"members": -1}, {"skip": False, "members": 0}, {"folds": 1}, {"forgive": -0.1}])
+def test_options_that_make_no_sense_are_refused(options):
+    with pytest.raises(raretag.UserError, match="committee wants"):
+        filled(*crossed(20), **options)
+
+
+def test_a_width_that_cannot_be_shared_is_refused():
+    with pytest.raises(raretag.UserError, match="share equally"):
+        filled(*crossed(20), members=3)
+
+
+def test_a_run_without_a_named_method_is_a_committee_and_serves(tmp_path):
+    x, y = (part.numpy() for part in crossed())
+    record = run(compose(None, []), tmp_path / "a", data=from_arrays(x, y), say=lambda line: None)
+    assert record["method"]["name"] == "committee"
+    again = run(compose(None, []), tmp_path / "a", data=from_arrays(x, y), resume=True, say=lambda line: None)
+    assert again["metrics"]["final"] == record["metrics"]["final"]
+    assert again["method"]["learned"] == record["method"]["learned"]
+    assert raretag.load(tmp_path / "a").predict(x[:5]) is not None
+
+
+@pytest.mark.parametrize(
+    ("changes", "hidden", "name"),
+    [
+        ([], False, "committee"),
+        (["train.devices=1"], False, "committee"),
+        (["train.epochs=1"], False, "binary_cross_entropy"),
+        (["model.name=mlp", "train.epochs=1"], True, "assume_negative"),
+        (["sampler.name=class_aware", "train.epochs=1"], False, "binary_cross_entropy"),
+        (["method.name=focal", "train.epochs=1"], False, "focal"),
+    ],
+)
+def test_which_method_a_run_without_a_named_one_gets(changes, hidden, name, tmp_path):
+    x, y = (part.numpy() for part in crossed(60))
+    y = np.where(hidden & (y == 0), np.nan, y)
+    record = run(compose(None, changes), tmp_path / "a", data=from_arrays(x, y), say=lambda line: None)
+    assert record["method"]["name"] == name
