@@ -175,7 +175,9 @@ def final_of(folder: Path) -> dict[str, Any] | None:
     record = folder / "record.json"
     if not record.is_file():
         return None
-    final: dict[str, Any] = json.loads(record.read_text(encoding="utf-8"))["metrics"]["final"]
+    metrics: dict[str, Any] = json.loads(record.read_text(encoding="utf-8"))["metrics"]
+    last = metrics["epochs"][-1] if metrics.get("epochs") else {}
+    final: dict[str, Any] = metrics["final"] | {"validation": last.get("validation")}  # to choose by
     return final
 
 
