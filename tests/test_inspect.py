@@ -70,7 +70,7 @@ def test_a_table_of_ones_own_is_inspected_and_trained(tmp_path):
     done = raretag("train", "--data", "my.csv", "--set", "train.epochs=30", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert "tags" in done.stderr
-    record = json.loads((tmp_path / "runs/my-binary_cross_entropy-0/record.json").read_text())
+    record = json.loads((tmp_path / "runs/my-auto-0/record.json").read_text())
     assert record["metrics"]["final"]["mAP"]["total"] > 0.8
 
 
