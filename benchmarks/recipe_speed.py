@@ -61,7 +61,7 @@ def line(name: str, x: torch.Tensor, targets: Targets, scikit: bool) -> None:
     print(
         f"{name:10s} {size:20s} L {ours:6.1f} s   scikit-learn {theirs:6.1f} s   committee {committee:6.1f} s", end=""
     )
-    print(f"   {committee / ours:4.1f} x L   {committee / theirs:4.1f} x scikit-learn", flush=True)
+    print(f", {committee / ours:.1f} x L, {committee / theirs:.1f} x scikit-learn", flush=True)
 
 
 def sets() -> None:

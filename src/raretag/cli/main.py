@@ -140,7 +140,9 @@ def figure(
 def train(
     run: Annotated[Path | None, typer.Argument(help="With --resume: the run folder to continue.")] = None,
     data: Annotated[str | None, typer.Option(help="A data set by name; default: the embedded digits.")] = None,
-    method: Annotated[str | None, typer.Option(help="A method by name, see `raretag list methods`.")] = None,
+    method: Annotated[
+        str | None, typer.Option(help="See `raretag list methods`; default: what suits the data.")
+    ] = None,
     config: Annotated[Path | None, typer.Option(help="A YAML file, such as the config.yaml of a run.")] = None,
     set_: Annotated[
         list[str] | None, typer.Option("--set", metavar="A.B=C", help="Change one setting, e.g. --set train.epochs=4.")

@@ -42,7 +42,9 @@ class Encoder(Named):
 
 
 class Method(Named):
-    name: str = "auto"  # see engine/default.py
+    name: str = Field(
+        "auto", description="committee for feature vectors, the plain loss for images (engine/default.py)"
+    )
 
 
 class Data(Named):
