@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import torch
+
 from raretag.core import catalogue
 from raretag.engine.config import Config
 from raretag.engine.sources import positives_of
@@ -22,16 +24,25 @@ LINEAR = Candidate(
     ("method.name=logistic_regression", "model.name=mlp", "model.layers=0"),
     "both sides of every label weigh the same, exactly solved",
 )
+COMMITTEE = Candidate(
+    "committee",
+    ("method.name=committee", "model.name=mlp", "model.layers=0"),
+    "four small networks see what is not linear, and a solved regression steadies them",
+)
 
 
-def candidates(*, unknown: bool, negatives: bool, epochs: int, stretch: float = 1.0) -> list[Candidate]:
-    """`unknown`: some labels are; `negatives`: some are observed; `epochs`: of a run as it is configured;
-    `stretch`: items of a class-aware epoch over those of a plain one, which is paid back in epochs: racers see as many.
+def candidates(
+    *, unknown: bool, negatives: bool, epochs: int, stretch: float = 1.0, vectors: bool = True
+) -> list[Candidate]:
+    """`unknown`: some labels are; `negatives`: some are observed; `epochs`: of a run as it is configured; `vectors`:
+    inputs are feature vectors; `stretch`: items of a class-aware epoch over those of a plain one, which is paid back in
+    epochs: racers see as many.
     """
     plain = "method.name=binary_cross_entropy" if negatives else "method.name=assume_negative"
     fewer = (f"train.epochs={max(1, round(epochs / stretch))}",)
     listed = [
         LINEAR,
+        *([COMMITTEE] if vectors else []),
         Candidate("BCE", (plain,), "it is the plain loss, and nothing here beats it"),
         Candidate(
             "BCE, class-aware", (plain, "sampler.name=class_aware", *fewer), "rare labels are drawn as often as others"
@@ -70,4 +81,5 @@ def entrants(data: DataSet, config: Config) -> list[Candidate]:
         negatives=bool(statistics.negatives.any()),
         epochs=config.train.epochs,
         stretch=len(aware.epoch(0)) / len(labels),
+        vectors=config.encoder.name != "none" or data.train.inputs.batch(torch.arange(1)).ndim == 2,
     )
