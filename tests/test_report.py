@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from sklearn.metrics import precision_recall_curve
 
 from raretag.report import curves, doctor, inner, markup, selection
+from raretag.report.advice import for_too_many
 from raretag.report.classes import label_table, worst_table
 from raretag.report.comparison import Comparison, difference_tables
 from raretag.report.confusion import confusions, worst
@@ -129,6 +130,17 @@ def test_a_gain_of_f1_that_always_saying_yes_has_too_is_called_that():
     share = positive[:, 1].mean()
     assert f"but always saying yes has {200 * share / (1 + share):.1f} %" in text
     assert "head 0.0 % → 100.0 %;" in text
+
+
+@pytest.mark.parametrize(("method", "advised"), [("logistic_regression", "--method committee"), ("committee", "")])
+def test_a_solved_run_is_not_told_to_sample_otherwise(method, advised):
+    study = collapsed_study(ranked=False)
+    config, told = {**CONFIG, "method": {"name": method}}, {**study.record["method"], "solves": True}
+    study = replace(study, record={**study.record, "config": config, "method": told})
+    command = texts(study)["1 label never predicted"].command
+    assert advised in command
+    assert "sampler.name=class_aware" not in command
+    assert for_too_many(study).startswith("raretag tune")
 
 
 def test_another_loss_is_advised_where_the_sampler_is_class_aware_already():

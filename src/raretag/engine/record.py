@@ -55,6 +55,7 @@ def record_of(
         },
         "method": {
             "name": config.method.name,
+            "solves": method.solves,
             "slots": slots,
             "denominator": slots["reduce"],
             "learned": method.learned(),

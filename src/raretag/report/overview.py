@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from raretag.report.advice import solved
 from raretag.report.comparison import Comparison
 from raretag.report.doctor import Finding, examine
 from raretag.report.markup import Cell, percent, share, table, text
@@ -54,7 +55,9 @@ def trained(study: Study) -> str:
             _named(config[part]) for part in ("head", "model", "encoder") if config[part]["name"] not in ("none",)
         )
         + ("" if config["branches"]["name"] == "single" else f", {_named(config['branches'])}"),
-        "Training": f"{len(study.record['metrics']['epochs'])} epochs, batches of {train['batch_size']}, "
+        "Training": f"solved, not trained in steps, seed {config['seed']}"
+        if solved(study)
+        else f"{len(study.record['metrics']['epochs'])} epochs, batches of {train['batch_size']}, "
         f"{_named(config['sampler'])} sampling, {train['optimizer']} at {train['learning_rate']:g}, "
         f"seed {config['seed']}",
     }
