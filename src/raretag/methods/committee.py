@@ -110,27 +110,27 @@ class Committee(Method):
             head.skip.weight.copy_(theta[:, :-1])
             head.classify.bias.copy_(theta[:, -1])
             if self.members:
-                self.add_members(head, x, positive, logistic.balanced(positive, counted))  # step 2
+                self.add_members(head, theta, x, positive, logistic.balanced(positive, counted))  # step 2
 
-    def add_members(self, head: WithSkip, x: Any, positive: Tensor, weight: Tensor) -> None:
+    def add_members(self, head: WithSkip, theta: Tensor, x: Any, positive: Tensor, weight: Tensor) -> None:
         width = head.hidden.out_features // self.members
         with torch.random.fork_rng(devices=[]), torch.enable_grad():
             torch.manual_seed(chance.number(self.seed, 11) % 2**63)
             network = trained(x, positive, weight, self.members, width, self.schedule)
-        head.hidden.weight.copy_(network.hidden)
-        head.hidden.bias.copy_(network.hidden_bias)
-        regression, members = [], []
+        r, m = [], []
         for start in range(0, len(positive), 4096):
             block = dense_rows(x, torch.arange(start, min(start + 4096, len(positive))))
-            regression.append(head.skip(block))
-            members.append(head.hidden(block).relu() @ network.classify.T)
-        o, q = torch.cat(regression).std(0), torch.cat(members).std(0)
+            r.append(block @ theta[:, :-1].T)
+            m.append((block @ network.hidden.T + network.hidden_bias).relu() @ network.classify.T)
+        o, q = torch.cat(r).std(0), torch.cat(m).std(0)
         learnable = (weight > 0).any(0) & (o > 0) & (q > 0)
-        of_regression = torch.where(learnable, (o + q) / (4 * o) if self.skip else 0.0, 1.0)  # step 3
-        of_members = torch.where(learnable, (o + q) / (4 * q) if self.skip else 1.0, 0.0)
-        head.skip.weight.mul_(of_regression[:, None])
-        head.classify.weight.copy_(of_members[:, None] * network.classify)
-        head.classify.bias.mul_(of_regression).add_(of_members * network.bias)
+        of_r = torch.where(learnable, (o + q) / (4 * o) if self.skip else 0.0, 1.0)  # step 3
+        of_m = torch.where(learnable, (o + q) / (4 * q) if self.skip else 1.0, 0.0)
+        head.hidden.weight.copy_(network.hidden)
+        head.hidden.bias.copy_(network.hidden_bias)
+        head.skip.weight.copy_(of_r[:, None] * theta[:, :-1])
+        head.classify.weight.copy_(of_m[:, None] * network.classify)
+        head.classify.bias.copy_(of_r * theta[:, -1] + of_m * network.bias)
 
     def learned(self) -> dict[str, Any]:
         return {"held_out_mAP": told(self.tried)}
