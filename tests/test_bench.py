@@ -1,6 +1,7 @@
 """Plans, the runner that can be stopped, and the table."""
 
 import json
+import os
 import subprocess
 import sys
 
@@ -129,6 +130,22 @@ def test_data_that_is_not_there_is_said_once_and_the_rest_is_run(tmp_path):
     assert "### digits, all" in done.stdout
     assert "### VOC" not in done.stdout
     assert "| mAP - BCE |" in done.stdout
+
+
+def test_an_estimate_tells_what_cannot_run_and_counts_the_rest(tmp_path):
+    (tmp_path / "grid.yaml").write_text(
+        PLAN.replace("  - {label: digits", "  - {label: pascal, set: {data.name: voc_mlt}}\n  - {label: digits")
+    )
+    told = subprocess.run(
+        [sys.executable, "-m", "raretag", "bench", str(tmp_path / "grid.yaml"), "--dry-run", "--only", "BCE"],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        env={key: value for key, value in os.environ.items() if key != "RARETAG_DATA"},
+    )
+    assert told.returncode == 0
+    assert told.stderr.count("pascal: voc_mlt is read from a folder") == 1
+    assert "8 of 8 runs to do" in told.stdout and "without the 4 that cannot run" in told.stdout
 
 
 def test_a_method_that_does_the_same_has_a_difference_of_nothing(small, tmp_path):

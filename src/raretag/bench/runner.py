@@ -122,7 +122,7 @@ def alone(runs: Path) -> IO[str]:
     return lock
 
 
-def calibrate(cell: Cell, runs: Path, worker: Worker) -> float:
+def calibrate(cell: Cell, runs: Path, worker: Worker) -> tuple[float, Answer]:
     """Seconds that a cell will take, from runs of a few epochs; loading counts once, epochs as often as asked."""
     asked = next((int(c.split("=")[1]) for c in reversed(cell.changes) if c.startswith("train.epochs=")), 20)
     spent = []
@@ -130,7 +130,7 @@ def calibrate(cell: Cell, runs: Path, worker: Worker) -> float:
         short = Cell(cell.data, cell.setting, cell.method, cell.seed, (*cell.changes, f"train.epochs={epochs}"))
         seconds, answer = worker.run(short, runs / f".calibration-{epochs}")
         if answer.complaint:
-            return float("nan")
+            return 0.0, answer
         spent.append(seconds)
     each = max(spent[1] - spent[0], 0.0) / CALIBRATION_EPOCHS
-    return spent[0] + each * (asked - 1)
+    return spent[0] + each * (asked - 1), answer

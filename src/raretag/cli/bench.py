@@ -82,14 +82,26 @@ def estimate(console: Console, plan: Plan, grid: list[Cell], runs: Path, jobs: i
         state = "done" if runner.is_done(runs / cell.name) else "to run"
         print(f"{state:7s} {cell.data.label} | {cell.setting.label} | {cell.method.label} | seed {cell.seed}")
     left = [cell for cell in grid if not runner.is_done(runs / cell.name)]
-    seconds: dict[tuple[str, str], float] = {}
+    labels = [f"{cell.method.label} on {cell.data.label}" for cell in left]
+    seconds: dict[str, float] = {}
+    failed: set[str] = set()  # data that is absent, and methods that do not run on theirs
     worker = runner.Worker(threads)
     with tempfile.TemporaryDirectory() as folder:
-        for cell in left:
-            key = (cell.data.label, cell.method.label)
-            if key not in seconds:
-                seconds[key] = runner.calibrate(cell, Path(folder) / str(len(seconds)), worker)
-                console.print(f"{cell.method.label} on {cell.data.label}: about {seconds[key]:.0f} s a run")
+        for cell, label in zip(left, labels, strict=True):
+            if label in seconds or failed & {label, cell.data.label}:
+                continue
+            spent, answer = runner.calibrate(cell, Path(folder) / str(len(seconds) + len(failed)), worker)
+            if answer.complaint:
+                subject = cell.data.label if answer.absent else label
+                failed.add(subject)
+                console.print(f"{subject}: {answer.complaint}")
+            else:
+                seconds[label] = spent
+                console.print(f"{label}: about {spent:.0f} s a run")
     worker.close()
-    total = sum(seconds[cell.data.label, cell.method.label] for cell in left) / jobs
-    print(f"{len(left)} of {len(grid)} runs to do, about {total / 60:.0f} minutes with {jobs} jobs")
+    cannot = sum(label not in seconds for label in labels)
+    total = sum(seconds.get(label, 0.0) for label in labels) / jobs
+    print(
+        f"{len(left)} of {len(grid)} runs to do, about {total / 60:.0f} minutes with {jobs} jobs"
+        + (f", without the {cannot} that cannot run" if cannot else "")
+    )
