@@ -145,7 +145,8 @@ def test_an_estimate_tells_what_cannot_run_and_counts_the_rest(tmp_path):
     )
     assert told.returncode == 0
     assert told.stderr.count("pascal: voc_mlt is read from a folder") == 1
-    assert "8 of 8 runs to do" in told.stdout and "without the 4 that cannot run" in told.stdout
+    assert "8 of 8 runs to do" in told.stdout
+    assert "without the 4 that cannot run" in told.stdout
 
 
 def test_a_method_that_does_the_same_has_a_difference_of_nothing(small, tmp_path):

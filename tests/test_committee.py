@@ -26,12 +26,12 @@ def crossed(items=400, labels=3):
     return torch.from_numpy(x).float(), torch.from_numpy(y).float()
 
 
-def filled(x, y, observed=None, **options):
+def filled(x, y, observed=None, width=64, **options):
     """The head that a committee fills, as a model."""
     observed = torch.ones_like(y, dtype=torch.bool) if observed is None else observed
     targets = Targets(y * observed, observed)
     statistics = LabelStatistics.of_counts((y * observed).sum(0).long(), len(y))
-    head = build("models.heads", "with_skip", {"width": 64}, features=x.shape[1], labels=y.shape[1])
+    head = build("models.heads", "with_skip", {"width": width}, features=x.shape[1], labels=y.shape[1])
     method = build_method("committee", statistics, items=len(x), **options)
     method.begin_stage(0, torch.nn.ModuleDict({"head": head}), lambda: iter([(x, targets)]))
     return head, method
@@ -45,14 +45,34 @@ def test_it_learns_what_a_line_cannot():
     assert mean_precision(whole(x), y) > 0.7
 
 
-def test_both_halves_have_the_same_spread_and_are_averaged():
+def test_three_voices_of_the_same_spread():
     x, y = crossed()
-    line, _ = filled(x, y, members=0)
-    members, _ = filled(x, y, skip=False)
     whole, _ = filled(x, y)
-    r, m = (part(x)[:, :2].detach() for part in (line, members))
-    o, q = r.std(0), m.std(0)
-    torch.testing.assert_close(whole(x)[:, :2].detach(), (o + q) / 4 * (r / o + m / q), rtol=1e-3, atol=1e-3)
+    hidden = torch.relu(whole.hidden(x))
+    voices = [
+        whole.skip(x),
+        hidden[:, :32] @ whole.classify.weight[:, :32].T,
+        hidden[:, 32:] @ whole.classify.weight[:, 32:].T,
+    ]
+    spreads = [voice[:, :2].std(0) for voice in voices]
+    torch.testing.assert_close(spreads[0], spreads[1])
+    torch.testing.assert_close(spreads[0], spreads[2])
+    line, _ = filled(x, y, members=0)
+    balanced, _ = filled(x, y, width=32, members=4, weights="balanced", skip=False)  # the same draws as the first half
+    for voice, alone in zip(voices, (line, balanced), strict=False):
+        z = alone(x)[:, :2]
+        torch.testing.assert_close(voice[:, :2] / spreads[0], (z - alone.classify.bias[:2]) / z.std(0))
+
+
+def test_a_half_without_weights_draws_the_line_where_weights_would():
+    random = np.random.default_rng(2)
+    y = torch.from_numpy(random.random((2000, 1)) < 0.05).float()
+    x = torch.from_numpy(random.normal(size=(2000, 3))).float() + y
+    shares = [
+        float((filled(x, y, weights=weights, skip=False)[0](x) > 0).float().mean()) for weights in ("balanced", "plain")
+    ]
+    assert 0.1 < shares[0] < 0.4  # 1 / 20 are positive, and both sides weigh the same
+    assert abs(shares[0] - shares[1]) < 0.1
 
 
 def test_a_label_without_positives_is_unlikely_everywhere():
@@ -104,7 +124,9 @@ def test_unknown_never_matters_where_negatives_are_given():
     assert torch.equal(one(x), other(x))
 
 
-@pytest.mark.parametrize("options", [{"members": -1}, {"skip": False, "members": 0}, {"folds": 1}, {"forgive": -0.1}])
+@pytest.mark.parametrize(
+    "options", [{"members": -2}, {"members": 3}, {"skip": False, "members": 0}, {"folds": 1}, {"forgive": -0.1}]
+)
 def test_options_that_make_no_sense_are_refused(options):
     with pytest.raises(raretag.UserError, match="committee wants"):
         filled(*crossed(20), **options)
@@ -112,7 +134,7 @@ def test_options_that_make_no_sense_are_refused(options):
 
 def test_a_width_that_cannot_be_shared_is_refused():
     with pytest.raises(raretag.UserError, match="share equally"):
-        filled(*crossed(20), members=3)
+        filled(*crossed(20), members=6)
 
 
 def test_a_run_without_a_named_method_is_a_committee_and_serves(tmp_path):

@@ -7,15 +7,18 @@ Paper and code::
 
     n_c        observed positives of label c;   x  features;   y, s  label and weight of an entry
     r          solved logistic regression,  r_c(x) = w_c x + b_c  (strength by held-out folds)
-    m          mean of the logits of the committee (objective/members.py), trained with the same weights
-    o, q       spread (standard deviation over training items) of r_c and of m_c
+    m          mean of the logits of one half of the members (objective/members.py), trained with the same weights
+    k          that of the other half, trained with s = 1, less the log odds of each label: 0 is then the boundary that
+               weights would have given
+    o, q, p    spread (standard deviation over training items) of r_c, m_c and k_c
 
     1.  counted: what is observed. If a label has no observed negative, its unknown entries are negatives too, but for
         the `forgive` n_c of them that r puts highest when it has not seen them.
     2.  s = N / (2 n) on either side of a label, over what is counted
-    3.  z_c = (o + q) / 4 (r_c / o + m_c / q)                       both with the same spread, then their mean
+    3.  z_c = (o + q + p) / 9 (r_c / o + m_c / q + k_c / p)         all with the same spread, then their mean
 
-A label without positives keeps the low bias of logistic regression. `skip = false` leaves r out of step 3.
+A label without positives keeps the low bias of logistic regression. `skip = false` leaves r out of step 3, `weights`
+either half of the members.
 
 Reduces to:
     logistic_regression if nothing is unknown and `members` is 0.
@@ -29,8 +32,8 @@ Departs from the authors' code:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
@@ -46,7 +49,7 @@ from raretag.objective import logistic
 from raretag.objective.balanced import Balanced
 from raretag.objective.completions import UnknownIsNegative
 from raretag.objective.gathered import dense_rows, gathered
-from raretag.objective.members import Schedule, trained
+from raretag.objective.members import Schedule, log_odds, trained
 from raretag.objective.reductions import Per, reduction
 from raretag.objective.scores import CrossEntropy
 from raretag.objective.strength import STRENGTHS, choose, solved, told
@@ -61,7 +64,8 @@ class Committee(Method):
         self,
         statistics: LabelStatistics,
         *,
-        members: int = 4,
+        members: int = 8,
+        weights: Literal["both", "balanced", "plain"] = "both",
         skip: bool = True,
         epochs: int = 30,
         mixup: float = 0.4,
@@ -71,10 +75,12 @@ class Committee(Method):
         seed: int = 0,
     ) -> None:
         fewest = 0 if skip else 1
-        if members < fewest or epochs < 1 or mixup < 0 or forgive < 0 or folds < 2:
+        halves = weights == "both" and members % 2
+        if members < fewest or halves or epochs < 1 or mixup < 0 or forgive < 0 or folds < 2:
             raise UserError(
                 f"members={members}, epochs={epochs}, mixup={mixup}, forgive={forgive}, folds={folds}; committee wants "
-                f"members >= {fewest}, epochs >= 1, mixup >= 0, forgive >= 0 and folds >= 2"
+                f"members >= {fewest} (an even number with weights=both), epochs >= 1, mixup >= 0, forgive >= 0 and "
+                "folds >= 2"
             )
         super().__init__(
             Objective(
@@ -85,6 +91,7 @@ class Committee(Method):
             )
         )
         self.members, self.skip, self.forgive, self.folds, self.seed = members, skip, forgive, folds, seed
+        self.kinds = ("balanced", "plain") if weights == "both" else (weights,)
         self.schedule = Schedule(epochs=epochs, mixup=mixup)
         self.register_buffer("tried", torch.full((len(STRENGTHS),), torch.nan))  # mAP on held-out folds
 
@@ -112,28 +119,39 @@ class Committee(Method):
             if self.members:
                 self.add_members(head, theta, x, positive, logistic.balanced(positive, counted))  # step 2
 
-    def add_members(self, head: WithSkip, theta: Tensor, x: Any, positive: Tensor, weight: Tensor) -> None:
-        width = head.hidden.out_features // self.members
+    def add_members(self, head: WithSkip, theta: Tensor, x: Any, positive: Tensor, balanced: Tensor) -> None:
+        width, count = head.hidden.out_features // self.members, self.members // len(self.kinds)
+        weights = {"balanced": balanced, "plain": (balanced > 0).to(balanced)}
         with torch.random.fork_rng(devices=[]), torch.enable_grad():
             torch.manual_seed(chance.number(self.seed, 11) % 2**63)
-            network = trained(x, positive, weight, self.members, width, self.schedule)
-        r, m = [], []
-        for start in range(0, len(positive), 4096):
-            block = dense_rows(x, torch.arange(start, min(start + 4096, len(positive))))
-            r.append(block @ theta[:, :-1].T)
-            m.append((block @ network.hidden.T + network.hidden_bias).relu() @ network.classify.T)
-        o, q = torch.cat(r).std(0), torch.cat(m).std(0)
-        learnable = (weight > 0).any(0) & (o > 0) & (q > 0)
-        of_r = torch.where(learnable, (o + q) / (4 * o) if self.skip else 0.0, 1.0)  # step 3
-        of_m = torch.where(learnable, (o + q) / (4 * q) if self.skip else 1.0, 0.0)
-        head.hidden.weight.copy_(network.hidden)
-        head.hidden.bias.copy_(network.hidden_bias)
+            halves = [trained(x, positive, weights[kind], count, width, self.schedule) for kind in self.kinds]
+        spreads = spread(x, len(positive), [lambda block: block @ theta[:, :-1].T, *halves])  # [1 + halves, C]
+        learnable = (balanced > 0).any(0) & (spreads > 0).all(0)
+        heard = torch.tensor([self.skip] + [True] * len(halves))[:, None]
+        shares = heard * (heard * spreads).sum(0) / heard.sum() ** 2 / spreads  # step 3
+        of_r, *of_halves = torch.where(learnable, shares, torch.eye(len(spreads))[:, :1])  # or r alone
+        head.hidden.weight.copy_(torch.cat([half.hidden for half in halves]))
+        head.hidden.bias.copy_(torch.cat([half.hidden_bias for half in halves]))
+        head.classify.weight.copy_(
+            torch.cat([share[:, None] * half.classify for share, half in zip(of_halves, halves, strict=True)], 1)
+        )
         head.skip.weight.copy_(of_r[:, None] * theta[:, :-1])
-        head.classify.weight.copy_(of_m[:, None] * network.classify)
-        head.classify.bias.copy_(of_r * theta[:, -1] + of_m * network.bias)
+        head.classify.bias.copy_(of_r * theta[:, -1])
+        for share, half, kind in zip(of_halves, halves, self.kinds, strict=True):
+            head.classify.bias.add_(share * (half.bias - log_odds(positive, weights[kind])))
 
     def learned(self) -> dict[str, Any]:
         return {"held_out_mAP": told(self.tried)}
+
+
+def spread(x: Any, items: int, voices: Sequence[Callable[[Tensor], Tensor]]) -> Tensor:
+    """[voices, C] standard deviation over the items of what each says."""
+    said: list[list[Tensor]] = [[] for _ in voices]
+    for start in range(0, items, 4096):
+        block = dense_rows(x, torch.arange(start, min(start + 4096, items)))
+        for voice, parts in zip(voices, said, strict=True):
+            parts.append(voice(block))
+    return torch.stack([torch.cat(parts).std(0) for parts in said])
 
 
 def highest(z: Tensor, among: Tensor, count: Tensor) -> Tensor:

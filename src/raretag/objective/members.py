@@ -52,6 +52,15 @@ class Network:
     classify: Tensor  # V [C, H]
     bias: Tensor  # v [C]
 
+    def __call__(self, x: Tensor) -> Tensor:
+        return torch.relu(x @ self.hidden.T + self.hidden_bias) @ self.classify.T + self.bias
+
+
+def log_odds(positive: Tensor, weight: Tensor) -> Tensor:
+    """[C] of the two sides of a label as they are weighted: the bias at which the loss of a constant is least."""
+    sides = torch.stack([(weight * positive).sum(0), (weight * (1 - positive)).sum(0)])
+    return torch.where((sides > 0).all(0), sides.clamp(min=1e-12).log().diff(dim=0)[0].neg(), UNLIKELY)
+
 
 def trained(x: Any, positive: Tensor, weight: Tensor, members: int, width: int, schedule: Schedule) -> Network:
     """x [N, D], dense or sparse; positive, weight [N, C]. All draws are torch's own: seed it before."""
@@ -62,8 +71,7 @@ def trained(x: Any, positive: Tensor, weight: Tensor, members: int, width: int, 
     u = (torch.empty(members, size, width).uniform_(-1, 1) / sqrt(size)).requires_grad_()
     u_bias = torch.zeros(members, 1, width, requires_grad=True)
     v = (torch.empty(members, width, labels).uniform_(-1, 1) / sqrt(width)).requires_grad_()
-    start = torch.where(positive.sum(0) > 0, 0.0, UNLIKELY)
-    v_bias = start.repeat(members, 1, 1).requires_grad_()
+    v_bias = log_odds(positive, weight).repeat(members, 1, 1).requires_grad_()
     optimizer = torch.optim.AdamW([u, u_bias, v, v_bias], schedule.rate, weight_decay=schedule.decay, fused=True)
     beta = torch.distributions.Beta(schedule.mixup, schedule.mixup) if schedule.mixup else None
     batch, steps = min(schedule.batch_size, items), schedule.steps(items)

@@ -9,7 +9,7 @@ from raretag.core.errors import UserError
 
 
 class WithSkip(nn.Module):
-    def __init__(self, features: int, labels: int, *, width: int = 1024) -> None:
+    def __init__(self, features: int, labels: int, *, width: int = 2048) -> None:
         super().__init__()
         if width < 1:
             raise UserError(f"with_skip.width is the number of hidden units and must be 1 or more, got {width}")
