@@ -136,4 +136,6 @@ def watched(config: Config, folder: Path, *, resume: bool, overwrite: bool, trai
             progress.console.print(line)
 
         record: dict[str, Any] = train(config, folder, resume=resume, overwrite=overwrite, say=say, watch=watch)
+        # A method may have been chosen, and one that is solved or stops early needs fewer epochs than were allowed.
+        progress.update(task, description=record["method"]["name"], total=progress.tasks[task].completed)
         return record
