@@ -10,7 +10,7 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from raretag.bench import paired, pooled, runner, table
+from raretag.bench import chosen, paired, pooled, runner, table
 from raretag.bench import plan as plans
 from raretag.core.errors import UserError
 from raretag.engine import evidence
@@ -89,6 +89,24 @@ def test_the_table_marks_the_best_and_shows_the_paper(small, tmp_path):
     assert r"\textbf{61.0 $\pm$ 1.4}" in table.latex(small, found)
     assert '"digits' not in table.csv(small, found).splitlines()[0]
     assert table.csv(small, found).splitlines()[1].startswith('"all","BCE","mAP",0.410000')
+
+
+def test_a_search_shows_what_one_column_chooses(tmp_path):
+    (tmp_path / "grid.yaml").write_text(PLAN + "choose: F1\n")
+    plan = plans.load(str(tmp_path / "grid.yaml"))
+    for cell in plans.cells(plan, "small"):
+        hidden, other = cell.setting.label == "PPL", cell.method.label == "AN"
+        final = {"mAP": {"total": 0.5 + 0.1 * other}, "F1": {"total": 0.3 + (0.2 if hidden else -0.1) * other}}
+        if not (hidden and cell.seed):
+            (tmp_path / cell.name).mkdir()
+            (tmp_path / cell.name / "record.json").write_text(json.dumps({"metrics": {"final": final}}))
+    found = chosen.markdown(plan, table.sections(plan, "small", tmp_path))
+    assert "| all | BCE | 50.0 (+0.0) | 30.0 (+0.0) |" in found
+    assert "| PPL | AN | 60.0 (+10.0) | 50.0 (+20.0) |" in found
+    assert "| AN | 1.5 | +10.0 | +5.0 |" in found
+    (tmp_path / "grid.yaml").write_text(PLAN + "choose: F2\n")
+    with pytest.raises(UserError, match="choose is 'F2'"):
+        plans.load(str(tmp_path / "grid.yaml"))
 
 
 def test_a_grid_runs_and_what_is_done_is_not_run_again(small, tmp_path):

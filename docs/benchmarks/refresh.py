@@ -10,8 +10,8 @@ import json
 import sys
 from pathlib import Path
 
+from raretag.bench import chosen, table
 from raretag.bench import plan as plans
-from raretag.bench import table
 
 HERE = Path(__file__).parent
 BEGIN, END = "<!-- table: made by refresh.py -->", "<!-- end of table -->"
@@ -34,7 +34,10 @@ def refresh(name: str, budget: str = "small") -> None:
     seeds = sorted({record["seed"] for record in records})
     made = f"{len(records)} runs, seeds {', '.join(map(str, seeds))}, {hours:.1f} hours of training in all."
     made += f" Numbers: [{name}.csv]({name}.csv); runs: [records/{name}.jsonl](records/{name}.jsonl)."
-    body = f"{table.markdown(plan, found)}\n{table.pooled(plan, budget, runs)}".strip()
+    if plan.choose:  # a search has too many rows for a page
+        body = chosen.markdown(plan, found).strip()
+    else:
+        body = f"{table.markdown(plan, found)}\n{table.pooled(plan, budget, runs)}".strip()
     page.write_text(f"{before}{BEGIN}\n\n{made}\n\n{body}\n\n{END}{after}", encoding="utf-8")
 
 

@@ -7,10 +7,10 @@ import itertools
 from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import yaml
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 
 from raretag.core.catalogue import nearest
 from raretag.core.errors import UserError
@@ -38,8 +38,15 @@ class Plan(BaseModel):
     methods: list[Row]
     seeds: list[int]
     metrics: dict[str, str]  # column -> where in `metrics.final` of a record
+    choose: str = ""  # for a search: the column by which one method is chosen
     pools: dict[str, list[str]] = {}  # title -> data sets whose rare labels are compared together
     budgets: dict[str, dict[str, Any]]  # small, paper: settings that scale epochs and model
+
+    @model_validator(mode="after")
+    def choose_is_a_column(self) -> Self:
+        if self.choose and self.choose not in self.metrics:
+            raise ValueError(f"choose is '{self.choose}', expected one of its metrics: {', '.join(self.metrics)}")
+        return self
 
 
 @dataclass(frozen=True)

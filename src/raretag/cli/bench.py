@@ -7,8 +7,8 @@ from pathlib import Path
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+from raretag.bench import chosen, runner, table
 from raretag.bench import plan as plans
-from raretag.bench import runner, table
 from raretag.bench.plan import Cell, Plan
 from raretag.bench.runner import Answer
 from raretag.cli.screen import screen
@@ -43,9 +43,12 @@ def bench_plan(
     if form == "jsonl":
         print(table.jsonl(plan, budget, runs))
     else:
-        print(FORMATS[form](plan, table.sections(plan, budget, runs, paired=paired)))
+        found = table.sections(plan, budget, runs, paired=paired)
+        print(FORMATS[form](plan, found))
         if form == "markdown" and plan.pools:
             print(table.pooled(plan, budget, runs))
+        if form == "markdown" and plan.choose and found:
+            print(chosen.markdown(plan, found))
     missing = sum(not runner.is_done(runs / cell.name) for cell in grid)
     if missing:
         console.print(f"{missing} of {len(grid)} runs are not finished; the same command goes on with them")
