@@ -163,3 +163,10 @@ def test_which_method_a_run_without_a_named_one_gets(changes, hidden, name, tmp_
     y = np.where(hidden & (y == 0), np.nan, y)
     record = run(compose(None, changes), tmp_path / "a", data=from_arrays(x, y), say=lambda line: None)
     assert record["method"]["name"] == name
+
+
+def test_wide_features_get_the_regression_alone(tmp_path, monkeypatch):
+    monkeypatch.setattr("raretag.engine.default.COLUMNS", 3)
+    x, y = (part.numpy() for part in crossed(60))
+    record = run(compose(None, []), tmp_path / "a", data=from_arrays(x, y), say=lambda line: None)
+    assert record["method"]["name"] == "logistic_regression"

@@ -1,4 +1,4 @@
-"""The method of a run that names none: `committee` where it fits, else the plain loss."""
+"""The method of a run that names none: `committee` where it fits, or its regression alone, or the plain loss."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from raretag.labels.collection import DataSet
 
 ENTRIES = 2**26  # of the label matrix, which a method that solves keeps whole
 WEIGHTS = 2**23  # labels x columns; the solver keeps about twenty times that
+COLUMNS = 2**14  # of which each of the committee's hidden units has a weight: 128 MB
 BESIDES = {"devices", "nodes", "accelerator", "precision", "workers"}  # where a run takes place, not how it trains
 
 
@@ -29,6 +30,8 @@ def with_method(config: Config, data: DataSet, say: Callable[[str], None], *, ow
     small = len(labels) * labels.labels <= ENTRIES and labels.labels * inputs[0].numel() <= WEIGHTS
     if not stepwise and not config.method.options and inputs.ndim == 2 and small:
         name, reason = "committee", "inputs are feature vectors"
+        if inputs.shape[1] > COLUMNS:
+            name, reason = "logistic_regression", f"inputs are feature vectors of more than {COLUMNS:,} columns"
     elif config.method.options or bool(labels.statistics(cooccurrence=False).negatives.any()):
         name, reason = "binary_cross_entropy", "the plain loss"
     else:
