@@ -18,6 +18,9 @@ def class_balanced(at: Label, mode: str = "average_w", beta: float = 0.99) -> fl
     if mode == "normalised":
         return all_weights[at.column] / sum(all_weights) * len(all_weights)
     n = [seen(at.batch, c) for c in at.row_positives]
+    if mode == "normalised_rows":
+        mean = sum(all_weights) / len(all_weights)
+        return sum(all_weights[c] / mean for c in at.row_positives) / len(n) if n else 1.0
     if not n:
         return sum(all_weights) / len(all_weights)
     return {
@@ -32,6 +35,7 @@ def class_balanced(at: Label, mode: str = "average_w", beta: float = 0.99) -> fl
     "class_balanced",
     {"mode": "by_class", "beta": 0.9, **IGNORE},
     {"mode": "normalised", "beta": 0.9999, "reduce": "rows"},
+    {"mode": "normalised_rows", "beta": 0.999, "reduce": "rows"},
     {"mode": "average_n"},
     {"mode": "min_n", "score": "focal", "gamma": 0.5},
     {"mode": "inverse_mean_e", "score": "focal", "balance": 20.0},

@@ -12,6 +12,7 @@ Paper and code::
 
     mode  by_class        w_c on each label
           normalised      w_c C / sum_j w_j on each label               PLM (8), with the weights of Cui et al.
+          normalised_rows mean of those over the positives of the row   Cui et al., on the whole row
           average_w       mean of w_j over the positives j of the row, on the whole row
           average_n       1 / E_n of the mean n_j
           min_n           1 / E_n of the smallest n_j
@@ -47,8 +48,8 @@ from raretag.objective import scores, weights
 from raretag.objective.completions import Unknown, completion
 from raretag.objective.reductions import Per, reduction
 
-RowMode = Literal["average_w", "average_n", "min_n", "inverse_mean_e"]
-Mode = Literal["by_class", "normalised", "average_w", "average_n", "min_n", "inverse_mean_e"]
+RowMode = Literal["normalised_rows", "average_w", "average_n", "min_n", "inverse_mean_e"]
+Mode = Literal["by_class", "normalised", "normalised_rows", "average_w", "average_n", "min_n", "inverse_mean_e"]
 
 
 class ClassBalanced(Method):
@@ -92,14 +93,15 @@ class RowWeights(Weigh):
         super().__init__()
         self.beta, self.mode = beta, mode
         self.register_buffer("n", n)  # [C]
-        self.register_buffer("e", weights.effective_number(n, beta))  # E_n [C]
+        e = weights.effective_number(n, beta)  # E_n [C]
+        self.register_buffer("e", e * (1.0 / e).mean() if mode == "normalised_rows" else e)
 
     def forward(self, logits: Tensor, completed: Completed, context: Context) -> Tensor:
         has = (completed.value > 0.5).to(self.n.dtype)  # [B, C]
         labels = context.total(has.sum(1))
         number = labels.clamp(min=1.0)  # [B]
         n, e = context.of(self.n), context.of(self.e)
-        if self.mode == "average_w":
+        if self.mode in ("average_w", "normalised_rows"):
             weight = context.total(has @ (1.0 / e)) / number
         elif self.mode == "average_n":
             weight = 1.0 / weights.effective_number((context.total(has @ n) / number).clamp(min=1.0), self.beta)
