@@ -59,7 +59,9 @@ def test_three_voices_of_the_same_spread():
     torch.testing.assert_close(spreads[0], spreads[2])
     line, _ = filled(x, y, members=0)
     balanced, _ = filled(x, y, width=32, members=4, weights="balanced", skip=False)  # the same draws as the first half
-    for voice, alone in zip(voices, (line, balanced), strict=False):
+    rest = 9 * spreads[0] - line(x)[:, :2].std(0) - balanced(x)[:, :2].std(0)  # p, of (o + q + p) / 9
+    assert (rest > 0).all()
+    for voice, alone in zip(voices[:2], (line, balanced), strict=True):
         z = alone(x)[:, :2]
         torch.testing.assert_close(voice[:, :2] / spreads[0], (z - alone.classify.bias[:2]) / z.std(0))
 
@@ -116,12 +118,36 @@ def test_unknown_labels_that_look_positive_are_left_alone():
     assert forgiving(x)[hidden].mean() > strict(x)[hidden].mean() + 0.5
 
 
-def test_unknown_never_matters_where_negatives_are_given():
+def test_nothing_is_forgiven_where_negatives_are_given():
     x, y = crossed()
     observed = torch.rand(y.shape, generator=torch.Generator().manual_seed(0)) < 0.6
-    one, _ = filled(x, y, observed)
-    other, _ = filled(x, torch.where(observed, y, 1 - y), observed)
+    one, _ = filled(x, y, observed, members=0)
+    other, _ = filled(x, y, observed, members=0, forgive=0.0)
     assert torch.equal(one(x), other(x))
+
+
+def test_a_frequent_label_keeps_negatives_to_learn_from():
+    random = np.random.default_rng(1)
+    truth = torch.from_numpy(random.random((300, 1)) < 0.7).float()
+    x = torch.from_numpy(random.normal(size=(300, 3))).float() + 3 * truth
+    observed = (truth > 0) & torch.from_numpy(random.random((300, 1)) < 0.8)  # more than half of the items
+    head, _ = filled(x, truth, observed)
+    assert mean_precision(head(x), truth) > 0.95
+
+
+def test_members_are_heard_where_no_line_says_anything():
+    x = torch.tensor([[1.0, 1.0], [1.0, -1.0], [-1.0, 1.0], [-1.0, -1.0]]).repeat(50, 1)
+    y = (x[:, :1] * x[:, 1:] > 0).float()
+    head, _ = filled(x, y, mixup=0.0, epochs=300)
+    assert mean_precision(head(x), y) > 0.95
+
+
+def test_the_unit_of_the_features_does_not_matter():
+    x, y = crossed()
+    one, _ = filled(x, y, members=0)
+    for unit in (1e-4, 1e3):
+        other, _ = filled(x * unit, y, members=0)
+        torch.testing.assert_close(other(x * unit), one(x), rtol=0.05, atol=0.02)
 
 
 @pytest.mark.parametrize(

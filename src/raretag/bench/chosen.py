@@ -20,6 +20,8 @@ def markdown(plan: Plan, found: Sequence[Section]) -> str:
     heads = f"{' | '.join(plan.metrics)} |\n|---|---|" + "---|" * len(plan.metrics)
     lines = [f"### Chosen by {plan.choose}, with the difference to {first}", "", f"| | chosen | {heads}"]
     for section in found:
+        if not any(row[plan.choose].values for row in section.rows.values()):
+            continue
         label, row = min(section.rows.items(), key=lambda item: item[1][plan.choose].place)
         more = {metric: ahead(section, label, first, metric) for metric in plan.metrics}
         shown = [

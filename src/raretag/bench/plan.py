@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import itertools
+import sys
 from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
@@ -100,7 +101,8 @@ def cells(plan: Plan, budget: str, only: Collection[str] = ()) -> list[Cell]:
         own = [row.set | row.budgets.get(budget, {}) for row in (data, setting, method)]
         merged = {**plan.budgets[budget], **own[0], **own[1], **own[2]}
         changes = tuple(
-            f"{key}={yaml.safe_dump(value, default_flow_style=True).splitlines()[0]}" for key, value in merged.items()
+            f"{key}={yaml.safe_dump(value, default_flow_style=True, width=sys.maxsize).splitlines()[0]}"
+            for key, value in merged.items()
         )
         found.append(Cell(data, setting, method, seed, changes))
     return [cell for cell in found if wanted(cell, plan, only)] if only else found

@@ -20,7 +20,7 @@ from typing import IO
 from raretag.bench.plan import Cell
 from raretag.core.errors import UserError
 
-CALIBRATION_EPOCHS = 2
+CALIBRATION_EPOCHS = 3
 
 
 def is_done(folder: Path) -> bool:
@@ -123,14 +123,14 @@ def alone(runs: Path) -> IO[str]:
 
 
 def calibrate(cell: Cell, runs: Path, worker: Worker) -> tuple[float, Answer]:
-    """Seconds that a cell will take, from runs of a few epochs; loading counts once, epochs as often as asked."""
+    """Seconds that a cell will take, from a run of a few epochs: the last of them stand for those that are left out."""
     asked = next((int(c.split("=")[1]) for c in reversed(cell.changes) if c.startswith("train.epochs=")), 20)
-    spent = []
-    for epochs in (1, 1 + CALIBRATION_EPOCHS):
-        short = Cell(cell.data, cell.setting, cell.method, cell.seed, (*cell.changes, f"train.epochs={epochs}"))
-        seconds, answer = worker.run(short, runs / f".calibration-{epochs}")
-        if answer.complaint:
-            return 0.0, answer
-        spent.append(seconds)
-    each = max(spent[1] - spent[0], 0.0) / CALIBRATION_EPOCHS
-    return spent[0] + each * (asked - 1), answer
+    changes = (*cell.changes, f"train.epochs={min(asked, CALIBRATION_EPOCHS)}")
+    seconds, answer = worker.run(Cell(cell.data, cell.setting, cell.method, cell.seed, changes), runs)
+    if answer.complaint:
+        return 0.0, answer
+    lines = (runs / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
+    epochs = [json.loads(line)["seconds"] for line in lines][
+        1:
+    ]  # the first also warms up; a method that solves has no more
+    return seconds + (sum(epochs) / len(epochs) * (asked - len(lines)) if epochs else 0.0), answer

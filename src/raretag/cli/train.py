@@ -137,5 +137,5 @@ def watched(config: Config, folder: Path, *, resume: bool, overwrite: bool, trai
 
         record: dict[str, Any] = train(config, folder, resume=resume, overwrite=overwrite, say=say, watch=watch)
         # A method may have been chosen, and one that is solved or stops early needs fewer epochs than were allowed.
-        progress.update(task, description=record["method"]["name"], total=progress.tasks[task].completed)
+        progress.update(task, description=record["method"]["name"], total=progress.tasks[task].completed or None)
         return record

@@ -1,4 +1,4 @@
-"""The method of a run that names none: `committee` where it fits, or its regression alone, or the plain loss."""
+"""The method of a run that names none: `committee` where it fits, or `logistic_regression`, or the plain loss."""
 
 from __future__ import annotations
 

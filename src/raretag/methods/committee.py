@@ -13,7 +13,7 @@ Paper and code::
     o, q, p    spread (standard deviation over training items) of r_c, m_c and k_c
 
     1.  counted: what is observed. If a label has no observed negative, its unknown entries are negatives too, but for
-        the `forgive` n_c of them that r puts highest when it has not seen them.
+        the `forgive` n_c of them (no more than half) that r puts highest when it has not seen them.
     2.  s = N / (2 n) on either side of a label, over what is counted
     3.  z_c = (o + q + p) / 9 (r_c / o + m_c / q + k_c / p)         all with the same spread, then their mean
 
@@ -108,7 +108,8 @@ class Committee(Method):
         assumed = ~(observed & (positive == 0)).any(0)  # [C] labels of which no negative is observed
         choice = choose(x, positive, self.folds, self.seed, observed | assumed)
         self.tried.copy_(choice.tried)
-        likely = highest(choice.held_out, ~observed, self.forgive * positive.sum(0))
+        forgiven = torch.minimum(self.forgive * positive.sum(0), (~observed).sum(0) / 2) * assumed
+        likely = highest(choice.held_out, ~observed, forgiven)
         counted = observed | (assumed & ~likely)  # step 1
         theta = solved(x, positive, choice.strength, counted=counted)
         with torch.no_grad():
@@ -126,19 +127,20 @@ class Committee(Method):
             torch.manual_seed(chance.number(self.seed, 11) % 2**63)
             halves = [trained(x, positive, weights[kind], count, width, self.schedule) for kind in self.kinds]
         spreads = spread(x, len(positive), [lambda block: block @ theta[:, :-1].T, *halves])  # [1 + halves, C]
-        learnable = (balanced > 0).any(0) & (spreads > 0).all(0)
-        heard = torch.tensor([self.skip] + [True] * len(halves))[:, None]
-        shares = heard * (heard * spreads).sum(0) / heard.sum() ** 2 / spreads  # step 3
-        of_r, *of_halves = torch.where(learnable, shares, torch.eye(len(spreads))[:, :1])  # or r alone
+        heard = (spreads > 0) & (balanced > 0).any(0)
+        heard[0] &= self.skip
+        shares = heard * (heard * spreads).sum(0) / heard.sum(0).clamp(min=1) ** 2 / spreads.clamp(min=1e-12)  # step 3
+        shares[0, ~heard.any(0)] = 1.0  # nobody has learned anything: the bias of r
+        of_r, *of_halves = shares
+        rows = [share[:, None] * half.classify for share, half in zip(of_halves, halves, strict=True)]
+        bias = of_r * theta[:, -1]
+        for share, half, kind in zip(of_halves, halves, self.kinds, strict=True):
+            bias += share * (half.bias - log_odds(positive, weights[kind]))
+        head.skip.weight.copy_(of_r[:, None] * theta[:, :-1])
         head.hidden.weight.copy_(torch.cat([half.hidden for half in halves]))
         head.hidden.bias.copy_(torch.cat([half.hidden_bias for half in halves]))
-        head.classify.weight.copy_(
-            torch.cat([share[:, None] * half.classify for share, half in zip(of_halves, halves, strict=True)], 1)
-        )
-        head.skip.weight.copy_(of_r[:, None] * theta[:, :-1])
-        head.classify.bias.copy_(of_r * theta[:, -1])
-        for share, half, kind in zip(of_halves, halves, self.kinds, strict=True):
-            head.classify.bias.add_(share * (half.bias - log_odds(positive, weights[kind])))
+        head.classify.weight.copy_(torch.cat(rows, 1))
+        head.classify.bias.copy_(bias)
 
     def learned(self) -> dict[str, Any]:
         return {"held_out_mAP": told(self.tried)}
@@ -156,6 +158,8 @@ def spread(x: Any, items: int, voices: Sequence[Callable[[Tensor], Tensor]]) -> 
 
 def highest(z: Tensor, among: Tensor, count: Tensor) -> Tensor:
     """[N, C] bool: the `count` [C] highest of each column of z, of those that are `among`."""
+    if not count.any():
+        return torch.zeros_like(among)
     order = torch.where(among, z, -torch.inf).argsort(dim=0, descending=True, stable=True)
     place = torch.empty_like(order).scatter_(0, order, torch.arange(len(z))[:, None].expand_as(order))
     return among & (place < count)

@@ -20,17 +20,18 @@ def gathered(features: Iterator[tuple[Tensor, Targets]]) -> tuple[Any, Tensor, T
 
     blocks: list[Any] = []
     positives, observed = [], []
-    thin = processes.count() == 1
+    thin = alone = processes.count() == 1
     for x, targets in features:
-        x = x.detach().float().cpu()
+        x = x.detach().float()
+        x = x.cpu() if alone else x  # several processes exchange rows where their devices are
         thin = thin and int((x != 0).sum()) <= _SPARSE * x.numel()
         if not thin:
             blocks = [block if isinstance(block, Tensor) else torch.from_numpy(block.toarray()) for block in blocks]
         blocks.append(sparse.csr_array(x.numpy()) if thin else x)
-        positives.append((targets.observed & (targets.positive > 0.5)).float().cpu())
-        observed.append(targets.observed.cpu())
-    x = sparse.csr_array(sparse.vstack(blocks)) if thin else processes.rows(torch.cat(blocks))
-    return x, processes.rows(torch.cat(positives)), processes.rows(torch.cat(observed))
+        positives.append((targets.observed & (targets.positive > 0.5)).float())
+        observed.append(targets.observed)
+    x = sparse.csr_array(sparse.vstack(blocks)) if thin else processes.rows(torch.cat(blocks)).cpu()
+    return x, processes.rows(torch.cat(positives)).cpu(), processes.rows(torch.cat(observed)).cpu()
 
 
 def rows_of(x: Any, rows: Tensor) -> Any:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import sqrt
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from raretag.core import chance
+from raretag.core.errors import UserError
 from raretag.objective import logistic
 from raretag.objective.gathered import rows_of
 
@@ -27,6 +29,10 @@ def choose(x: Any, positive: Tensor, folds: int, seed: int, counted: Tensor | No
 
     `counted` [N, C] bool: what is trained on. All entries are judged, as if what is not positive were negative.
     """
+    if len(positive) < 2:
+        raise UserError(
+            f"{len(positive)} training items; logistic regression holds some of them out and wants 2 or more"
+        )
     fold = chance.permutation(len(positive), seed, 7) % folds  # [N]
     parts = [((fold != k).nonzero().flatten(), (fold == k).nonzero().flatten()) for k in range(folds)]
     starts: list[Tensor | None] = [None] * folds
@@ -57,7 +63,11 @@ def solved(
 ) -> Tensor:
     """theta [C, D + 1] of all labels; one that has no positives, or nothing else, gets its frequency as bias."""
     weight = logistic.balanced(positive, counted)
-    theta = logistic.solve(logistic.Problem(x, positive, weight, strength), start, tolerance=tolerance)
+    unit = min(1.0, sqrt(max(float((x * x).sum()) / len(positive), 1e-24)))  # short rows would pass for solved at once
+    units = torch.ones(x.shape[1] + 1).to(positive)
+    units[:-1] = unit
+    problem = logistic.Problem(x if unit == 1 else x / unit, positive, weight, strength * unit**2)
+    theta = logistic.solve(problem, start if start is None else start * units, tolerance=tolerance) / units
     empty = (weight == 0).all(0)
     odds = (positive.sum(0) + 0.5) / (len(positive) - positive.sum(0) + 0.5)
     theta[empty, -1] = odds.log()[empty]
