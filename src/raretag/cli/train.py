@@ -42,7 +42,8 @@ def train_run(
         told = stored(folder, told if given else None)
     check_names(told)
     refuse_existing(folder, resume=resume, overwrite=overwrite)  # before torch is loaded, and again by the engine
-    screen(error=True).print(f"training {told.method.name} on {called(told)} into {folder}")
+    method = "" if told.method.name == "auto" else f"{told.method.name} "
+    screen(error=True).print(f"training {method}on {called(told)} into {folder}")
 
     from raretag.engine.run import run as train  # torch is loaded here
 
