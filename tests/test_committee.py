@@ -174,6 +174,20 @@ def test_a_run_without_a_named_method_is_a_committee_and_serves(tmp_path):
 
 
 @pytest.mark.parametrize(
+    ("name", "last"), [("committee", 1.0), ("logistic_regression", None)]
+)  # its path may end early
+def test_a_long_solve_tells_how_far_it_is(name, last, tmp_path):
+    x, y = (part.numpy() for part in crossed(60))
+    heard = []
+    config = compose(None, [f"method.name={name}"])
+    run(config, tmp_path / "a", data=from_arrays(x, y), say=lambda line: None, solving=heard.append)
+    assert len(set(heard)) >= 9
+    assert heard == sorted(heard)
+    assert 0 < heard[0] < heard[-1] <= 1
+    assert last is None or heard[-1] == pytest.approx(last)
+
+
+@pytest.mark.parametrize(
     ("changes", "hidden", "name"),
     [
         ([], False, "committee"),

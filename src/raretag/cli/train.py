@@ -117,14 +117,15 @@ def check_names(config: Config) -> None:
 def watched(config: Config, folder: Path, *, resume: bool, overwrite: bool, train: Any) -> dict[str, Any]:
     """The run with a progress bar on standard error."""
     columns = (
-        TextColumn("{task.description} epoch"),
+        TextColumn("{task.description}"),
         MofNCompleteColumn(),
         BarColumn(12),
         TimeRemainingColumn(),
         TextColumn("{task.fields[note]}"),
     )
     with Progress(*columns, console=screen(error=True)) as progress:
-        task = progress.add_task(config.method.name, total=config.train.epochs, note="")
+        name = f"{config.method.name} epoch".removeprefix("auto ")
+        task = progress.add_task(name, total=config.train.epochs, note="")
 
         def watch(step: Any, row: dict[str, Any] | None) -> None:
             if row is None:
@@ -133,10 +134,16 @@ def watched(config: Config, folder: Path, *, resume: bool, overwrite: bool, trai
             note = f"loss {row['loss']:.4f}" + ("" if shown is None else f", mAP {100 * shown:.1f}")
             progress.update(task, completed=step.epoch + 1, note=note)
 
+        def solving(share: float) -> None:
+            progress.update(task, description="solving", total=1, completed=share)
+
         def say(line: str) -> None:
             progress.console.print(line)
 
-        record: dict[str, Any] = train(config, folder, resume=resume, overwrite=overwrite, say=say, watch=watch)
+        record: dict[str, Any] = train(
+            config, folder, resume=resume, overwrite=overwrite, say=say, watch=watch, solving=solving
+        )
         # A method may have been chosen, and one that is solved or stops early needs fewer epochs than were allowed.
-        progress.update(task, description=record["method"]["name"], total=progress.tasks[task].completed or None)
+        done = progress.tasks[task].completed or None
+        progress.update(task, description=f"{record['method']['name']} epoch", total=done)
         return record

@@ -42,6 +42,7 @@ class Method(nn.Module):
     def __init__(self, objective: Objective) -> None:
         super().__init__()
         self.objective = objective
+        self.tell: Callable[[float], None] = lambda share: None  # how far a method that solves is, 0 to 1
 
     def parameter_groups(self, learning_rate: float) -> list[dict[str, Any]]:
         """What the method itself learns, for the optimizer."""

@@ -49,11 +49,13 @@ def run(
     overwrite: bool = False,
     say: Callable[[str], None] = print,
     watch: Watch = lambda step, row: None,
+    solving: Callable[[float], None] = lambda share: None,
 ) -> dict[str, Any]:
     """Train, evaluate, write everything into `folder`, and return the record.
 
     From Python `data` may be a data set of your own (raretag.data.python makes one from arrays) and `model` any module
-    from inputs to logits; else they are made as the configuration says.
+    from inputs to logits; else they are made as the configuration says. `watch` sees every step; a method without steps
+    tells `solving` how far it is, 0 to 1.
     """
     folder = Path(folder)
     refuse_existing(folder, resume=resume, overwrite=overwrite)
@@ -61,6 +63,7 @@ def run(
     fabric.launch()
     prepared = prepare(config, fabric, say if fabric.is_global_zero else lambda line: None, data, model)
     if fabric.is_global_zero:
+        prepared.training.method.tell = solving
         for remark in prepared.data.remarks:
             say(remark)
         warn_of_empty_classes(prepared, say)

@@ -33,6 +33,7 @@ Departs from the authors' code:
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any, Literal
 
 import torch
@@ -53,6 +54,8 @@ from raretag.objective.members import Schedule, log_odds, trained
 from raretag.objective.reductions import Per, reduction
 from raretag.objective.scores import CrossEntropy
 from raretag.objective.strength import STRENGTHS, choose, solved, told
+
+REGRESSION = 0.1  # of the time, more or less
 
 
 class Committee(Method):
@@ -106,7 +109,9 @@ class Committee(Method):
             )
         x, positive, observed = gathered(features())
         assumed = ~(observed & (positive == 0)).any(0)  # [C] labels of which no negative is observed
-        choice = choose(x, positive, self.folds, self.seed, observed | assumed)
+        choice = choose(
+            x, positive, self.folds, self.seed, observed | assumed, lambda share: self.tell(REGRESSION * share)
+        )
         self.tried.copy_(choice.tried)
         forgiven = torch.minimum(self.forgive * positive.sum(0), (~observed).sum(0) / 2) * assumed
         likely = highest(choice.held_out, ~observed, forgiven)
@@ -125,7 +130,10 @@ class Committee(Method):
         weights = {"balanced": balanced, "plain": (balanced > 0).to(balanced)}
         with torch.random.fork_rng(devices=[]), torch.enable_grad():
             torch.manual_seed(chance.number(self.seed, 11) % 2**63)
-            halves = [trained(x, positive, weights[kind], count, width, self.schedule) for kind in self.kinds]
+            halves = [
+                trained(x, positive, weights[kind], count, width, self.schedule, partial(self.tell_of_half, done))
+                for done, kind in enumerate(self.kinds)
+            ]
         spreads = spread(x, len(positive), [lambda block: block @ theta[:, :-1].T, *halves])  # [1 + halves, C]
         heard = (spreads > 0) & (balanced > 0).any(0)
         heard[0] &= self.skip
@@ -141,6 +149,9 @@ class Committee(Method):
         head.hidden.bias.copy_(torch.cat([half.hidden_bias for half in halves]))
         head.classify.weight.copy_(torch.cat(rows, 1))
         head.classify.bias.copy_(bias)
+
+    def tell_of_half(self, done: int, share: float) -> None:
+        self.tell(REGRESSION + (1 - REGRESSION) * (done + share) / len(self.kinds))
 
     def learned(self) -> dict[str, Any]:
         return {"held_out_mAP": told(self.tried)}

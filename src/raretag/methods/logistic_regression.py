@@ -82,7 +82,7 @@ class LogisticRegression(Method):
             raise UserError("logistic_regression fills a linear classifier; leave head.name and branches.name alone")
         x, positive, _ = gathered(features())
         if self.asked is None:
-            choice = choose(x, positive, self.folds, self.seed)
+            choice = choose(x, positive, self.folds, self.seed, tell=self.tell)
             self.tried.copy_(choice.tried)
         strength = choice.strength if self.asked is None else self.asked
         self.strength.fill_(strength)

@@ -13,6 +13,7 @@ more to keep or to run than a wide network.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from math import cos, pi, sqrt
 from typing import Any
@@ -62,8 +63,19 @@ def log_odds(positive: Tensor, weight: Tensor) -> Tensor:
     return torch.where((sides > 0).all(0), sides.clamp(min=1e-12).log().diff(dim=0)[0].neg(), UNLIKELY)
 
 
-def trained(x: Any, positive: Tensor, weight: Tensor, members: int, width: int, schedule: Schedule) -> Network:
-    """x [N, D], dense or sparse; positive, weight [N, C]. All draws are torch's own: seed it before."""
+def trained(
+    x: Any,
+    positive: Tensor,
+    weight: Tensor,
+    members: int,
+    width: int,
+    schedule: Schedule,
+    tell: Callable[[float], None] = lambda share: None,
+) -> Network:
+    """x [N, D], dense or sparse; positive, weight [N, C]. All draws are torch's own: seed it before.
+
+    `tell` hears after each step which share of them is done.
+    """
     items, size = x.shape
     labels = positive.shape[1]
     filled = float((x != 0).sum()) / max(float((x * x).sum()), 1e-12)
@@ -93,6 +105,7 @@ def trained(x: Any, positive: Tensor, weight: Tensor, members: int, width: int, 
         optimizer.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
         optimizer.step()
+        tell((step + 1) / steps)
     with torch.no_grad():
         return Network(
             stretch * u.transpose(1, 2).reshape(-1, size),

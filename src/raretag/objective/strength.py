@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from math import sqrt
 from typing import Any
@@ -24,10 +25,18 @@ class Choice:
     held_out: Tensor  # [N, C] logits of each item, by a solution that has not seen it
 
 
-def choose(x: Any, positive: Tensor, folds: int, seed: int, counted: Tensor | None = None) -> Choice:
+def choose(
+    x: Any,
+    positive: Tensor,
+    folds: int,
+    seed: int,
+    counted: Tensor | None = None,
+    tell: Callable[[float], None] = lambda share: None,
+) -> Choice:
     """The strength with the best mean average precision, along a path that ends when that fell twice.
 
-    `counted` [N, C] bool: what is trained on. All entries are judged, as if what is not positive were negative.
+    `counted` [N, C] bool: what is trained on. All entries are judged, as if what is not positive were negative. `tell`
+    hears which share of the path is done.
     """
     if len(positive) < 2:
         raise UserError(
@@ -45,6 +54,7 @@ def choose(x: Any, positive: Tensor, folds: int, seed: int, counted: Tensor | No
             used = None if counted is None else counted[rest]
             starts[k] = theta = solved(rows_of(x, rest), positive[rest], scale * one, starts[k], 1e-3, used)
             z[held] = logistic.product(rows_of(x, held), theta[:, :-1]) + theta[:, -1]
+            tell((at * folds + k + 1) / (len(STRENGTHS) * folds))
         tried[at] = mean_precision(z, positive)
         if not (tried[:at] >= tried[at]).any():
             best = Choice(scale * one, tried, z)
