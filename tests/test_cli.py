@@ -58,12 +58,14 @@ def test_an_existing_run_is_not_touched_unless_asked(finished):
     assert (folder / "first/record.json").read_bytes() == before
 
 
-def test_a_finished_run_resumes_to_the_same_record(finished):
-    folder, _ = finished
-    before = (folder / "first/record.json").read_bytes()
+def test_nothing_happens_to_a_finished_run_that_is_resumed(finished):
+    folder, first = finished
+    before = {path: path.stat().st_mtime_ns for path in (folder / "first").rglob("*")}
     done = raretag("train", "--resume", "first", cwd=folder)
     assert done.returncode == 0, done.stderr
-    assert (folder / "first/record.json").read_bytes() == before
+    assert "is finished" in done.stdout
+    assert done.stdout.splitlines()[:5] == first.stdout.splitlines()[:5]
+    assert {path: path.stat().st_mtime_ns for path in (folder / "first").rglob("*")} == before
 
 
 MISTAKES = {
@@ -108,6 +110,16 @@ def test_only_run_folders_are_overwritten(tmp_path):
     done = raretag("train", *QUICK, "--out", "precious", "--overwrite", cwd=tmp_path)
     assert done.returncode == 2
     assert (tmp_path / "precious/thesis.txt").read_text() == "years of work"
+
+
+def test_answers_are_not_overwritten(tmp_path):
+    (tmp_path / "r/suggestions").mkdir(parents=True)
+    (tmp_path / "r/config.yaml").write_text("seed: 0")
+    (tmp_path / "r/suggestions/answered.csv").write_text("hours of work")
+    done = raretag("train", *QUICK, "--out", "r", "--overwrite", cwd=tmp_path)
+    assert done.returncode == 2
+    assert "may hold answers" in done.stderr
+    assert (tmp_path / "r/suggestions/answered.csv").read_text() == "hours of work"
 
 
 def test_plain_lists_are_bare_names(tmp_path):

@@ -205,6 +205,22 @@ def test_which_method_a_run_without_a_named_one_gets(changes, hidden, name, tmp_
     assert record["method"]["name"] == name
 
 
+@pytest.mark.parametrize(
+    ("changes", "line"),
+    [
+        (["method.name=committee", "train.epochs=3"], "not used: train.epochs; committee"),
+        (["method.name=logistic_regression", "sampler.name=class_aware"], "not used: sampler.name; logistic"),
+        (["method.name=committee"], None),
+    ],
+)
+def test_settings_without_use_are_named(changes, line, tmp_path):
+    x, y = (part.numpy() for part in crossed(60))
+    said = []
+    run(compose(None, changes), tmp_path / "a", data=from_arrays(x, y), say=said.append)
+    assert [one for one in said if one.startswith("not used")] == [one for one in said if line and line in one]
+    assert line is None or any(line in one for one in said)
+
+
 def test_wide_features_get_the_regression_alone(tmp_path, monkeypatch):
     monkeypatch.setattr("raretag.engine.default.COLUMNS", 3)
     x, y = (part.numpy() for part in crossed(60))

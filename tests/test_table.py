@@ -129,6 +129,11 @@ def test_a_column_of_negatives_makes_the_rest_unknown(write):
     assert b == labels.statistics().positives[0]
 
 
+def test_what_separates_labels_is_also_seen_in_the_negatives(write):
+    data = Table(file=write("a.csv", "text,tags,negatives\n" + "x y,a,b;c\nx,b,a;c\n" * 10)).load()
+    assert data.train.labels.names == ("a", "b", "c")
+
+
 def test_null_labels_are_unknown_and_empty_lists_are_not(write):
     some = [{"id": str(i), "text": "some words", "tags": ["a"]} for i in range(30)]
     some[3]["tags"], some[4]["tags"] = None, []
@@ -240,6 +245,11 @@ MISTAKES = {
     "no training part": ("text,tags,split\nx y,a,test\n", {}, "no row belongs to the training part"),
     "label outside the names": (csv(), {"names": ["a", "b", "d"]}, r"line 5: the label 'c' is not in data\.names"),
     "number in a class column": (STATES + "0.5,2,1\n", {"labels": ["cat", "dog"]}, r"line 22: '2' in the label column"),
+    "fraction in a marked label": (
+        "f,label_a,label_b\n" + "3.5,1,0\n7,0,1\n" * 9 + "2,1,0.5\n",
+        {},
+        "line 20: '0.5' in",
+    ),
     "text in a feature column": (STATES + "w,1,1\n", {"features": ["f"]}, r"line 22: 'w' in the feature column 'f'"),
     "too few items": ("text,tags\nx y,a\n", {}, "too few"),
     "no positives": ("f,cat\n" + "0.5,0\n" * 20, {}, "nothing to learn"),

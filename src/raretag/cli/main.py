@@ -139,7 +139,9 @@ def figure(
 @app.command()
 def train(
     run: Annotated[Path | None, typer.Argument(help="With --resume: the run folder to continue.")] = None,
-    data: Annotated[str | None, typer.Option(help="A data set by name; default: the embedded digits.")] = None,
+    data: Annotated[
+        str | None, typer.Option(help="A file of yours, or a data set by name; default: the embedded digits.")
+    ] = None,
     method: Annotated[
         str | None, typer.Option(help="See `raretag list methods`; default: what suits the data.")
     ] = None,

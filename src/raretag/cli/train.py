@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ from raretag.core import catalogue
 from raretag.core.catalogue import SLOTS
 from raretag.core.errors import UserError
 from raretag.engine.config import READERS, Config, checked, compose, flat, read
-from raretag.engine.folder import refuse_existing
+from raretag.engine.folder import is_finished, refuse_existing
 
 
 def train_run(
@@ -42,12 +43,17 @@ def train_run(
         told = stored(folder, told if given else None)
     check_names(told)
     refuse_existing(folder, resume=resume, overwrite=overwrite)  # before torch is loaded, and again by the engine
+    if resume and is_finished(folder):
+        if not elsewhere():
+            results(screen(), {row_name(told): json.loads((folder / "record.json").read_text(encoding="utf-8"))})
+            screen().print(f"{folder} is finished, so nothing was done; `raretag report {folder}` explains it")
+        return
     method = "" if told.method.name == "auto" else f"{told.method.name} "
     screen(error=True).print(f"training {method}on {called(told)} into {folder}")
 
     from raretag.engine.run import run as train  # torch is loaded here
 
-    if any(int(os.environ.get(name, "0")) for name in ("RANK", "LOCAL_RANK", "SLURM_PROCID")):  # one process speaks
+    if elsewhere():
         train(told, folder, resume=resume, overwrite=overwrite, say=lambda line: None)
         return
     try:
@@ -57,6 +63,11 @@ def train_run(
         raise SystemExit(130) from None
     results(screen(), {row_name(stored(folder, None)): record})  # with the method that `auto` stood for
     screen().print(f"in {folder}; `raretag report {folder}` explains it")
+
+
+def elsewhere() -> bool:
+    """Whether another of several processes speaks."""
+    return any(int(os.environ.get(name, "0")) for name in ("RANK", "LOCAL_RANK", "SLURM_PROCID"))
 
 
 def row_name(config: Config) -> str:
@@ -125,17 +136,18 @@ def watched(config: Config, folder: Path, *, resume: bool, overwrite: bool, trai
     )
     with Progress(*columns, console=screen(error=True)) as progress:
         name = f"{config.method.name} epoch".removeprefix("auto ")
-        task = progress.add_task(name, total=config.train.epochs, note="")
+        task = progress.add_task(name, total=config.train.epochs, note="", visible=False)  # until a step is done
 
         def watch(step: Any, row: dict[str, Any] | None) -> None:
             if row is None:
+                progress.update(task, visible=True)
                 return
             shown = row["validation"]["mAP"]["total"]
             note = f"loss {row['loss']:.4f}" + ("" if shown is None else f", mAP {100 * shown:.1f}")
-            progress.update(task, completed=step.epoch + 1, note=note)
+            progress.update(task, completed=step.epoch + 1, note=note, visible=True)
 
         def solving(share: float) -> None:
-            progress.update(task, description="solving", total=1, completed=share)
+            progress.update(task, description="solving", total=1, completed=share, visible=True)
 
         def say(line: str) -> None:
             progress.console.print(line)

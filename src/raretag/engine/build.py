@@ -20,7 +20,7 @@ from raretag.core.method import Method
 from raretag.core.statistics import LabelStatistics
 from raretag.engine.card import RawInputs
 from raretag.engine.config import Config, Named, Train
-from raretag.engine.default import with_method
+from raretag.engine.default import with_method, without_use
 from raretag.engine.encode import digest_of, encoded
 from raretag.engine.features import before, learn_scale, suited
 from raretag.engine.fit import Sampler, Training
@@ -66,6 +66,8 @@ def prepare(
         for part in method.modules():
             if hasattr(part, "truth"):  # counts how many of its corrections are right
                 part.truth = data.truth.targets
+    if unused := without_use(config, method):
+        say(f"not used: {', '.join(unused)}; {config.method.name} solves and takes no steps")
     config = settled(config, data, method, own_model=model is not None)
     if config.train.epochs < len(method.stages):
         raise UserError(f"'{config.method.name}' trains in {len(method.stages)} stages and needs as many epochs")

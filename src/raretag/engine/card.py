@@ -77,8 +77,9 @@ def read_card(folder: Path | str) -> dict[str, Any]:
     """The card of a run, refused with the reason if anything in it does not fit."""
     path = Path(folder) / FILE
     if not path.is_file():
-        reason = "is not finished" if (path.parent / "config.yaml").is_file() else "is not a run folder"
-        raise UserError(f"'{folder}' {reason} (no {FILE} in it); `raretag train --out {folder}` makes one")
+        if (path.parent / "config.yaml").is_file():
+            raise UserError(f"'{folder}' is not finished (no {FILE} in it); `raretag train --resume {folder}` goes on")
+        raise UserError(f"'{folder}' is not a run folder (no {FILE} in it); `raretag train --out {folder}` makes one")
     try:
         card = json.loads(path.read_text(encoding="utf-8"))
     except (ValueError, RecursionError) as error:

@@ -6,7 +6,8 @@ from collections.abc import Callable
 
 import torch
 
-from raretag.engine.config import Config
+from raretag.core.method import Method
+from raretag.engine.config import Config, Train
 from raretag.labels.collection import DataSet
 
 ENTRIES = 2**26  # of the label matrix, which a method that solves keeps whole
@@ -32,9 +33,20 @@ def with_method(config: Config, data: DataSet, say: Callable[[str], None], *, ow
         name, reason = "committee", "inputs are feature vectors"
         if inputs.shape[1] > COLUMNS:
             name, reason = "logistic_regression", f"inputs are feature vectors of more than {COLUMNS:,} columns"
-    elif config.method.options or bool(labels.statistics(cooccurrence=False).negatives.any()):
+    elif config.method.options:
+        name, reason = "binary_cross_entropy", f"the plain loss, as method.{next(iter(config.method.options))} is set"
+    elif bool(labels.statistics(cooccurrence=False).negatives.any()):
         name, reason = "binary_cross_entropy", "the plain loss"
     else:
         name, reason = "assume_negative", "the plain loss, and no negative label is given"
     say(f"no method was named: {name} ({reason})")
     return config.model_copy(update={"method": config.method.model_copy(update={"name": name})})
+
+
+def without_use(config: Config, method: Method) -> list[str]:
+    """Settings that a method without steps does not look at."""
+    plain, train = Train(), config.train
+    steps = Train.model_fields.keys() - BESIDES if method.solves else set()
+    unused = [f"train.{name}" for name in sorted(steps) if getattr(train, name) != getattr(plain, name)]
+    drawn = method.solves and config.sampler.name not in ("auto", method.sampler)
+    return [name for name in unused if name != "train.epochs" or train.epochs > 1] + ["sampler.name"] * drawn

@@ -20,3 +20,11 @@ def refuse_existing(folder: Path, *, resume: bool, overwrite: bool) -> None:
         )
     if any(folder.iterdir()) and not (folder / "config.yaml").exists():
         raise UserError(f"'{folder}' is not a run folder (no config.yaml in it), so --overwrite leaves it alone")
+    listed = folder / "suggestions"
+    if listed.is_dir() and any(listed.iterdir()):
+        raise UserError(f"'{listed}' may hold answers, so --overwrite leaves it alone: move it, or name another --out")
+
+
+def is_finished(folder: Path) -> bool:
+    """Whether the last file of a run is written, so that there is nothing to resume."""
+    return all((folder / name).is_file() for name in ("record.json", "card.json", "evidence.safetensors"))

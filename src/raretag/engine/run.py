@@ -254,7 +254,7 @@ def warn_of_no_negatives(prepared: Prepared, say: Callable[[str], None]) -> None
     index = torch.arange(len(targets))
     completed = prepared.training.method.objective.complete.cpu()(logits, targets, Context(index=index))
     prepared.training.method.to(prepared.training.fabric.device)
-    ignores = not (completed.counted & ~completed.observed).any()
+    ignores = not (completed.counted & ~completed.observed).any() and not completed.observed.all()
     if ignores and not prepared.statistics.negatives.any():
         say(
             f"warning: no training label is an observed negative and {prepared.config.method.name} ignores unknown "

@@ -50,7 +50,7 @@ def trained(study: Study) -> str:
     facts = {
         "Data": f"{data['name']}{_made(config['data'])}: {items}",
         "Labels": f"{len(study.labels):,}{_known(study)}",
-        "Method": f"{_named(config['method'])} — {_slots(method['slots'])}",
+        "Method": _named(config["method"]) + ("" if solved(study) else f" — {_slots(method['slots'])}"),
         "Model": " on ".join(
             _named(config[part]) for part in ("head", "model", "encoder") if config[part]["name"] not in ("none",)
         )

@@ -199,9 +199,10 @@ class _Finder:
         found = cells_of.numbers(self.head[name])
         return bool((np.isnan(found) | (found == np.round(found))).all())
 
-    def _is_class(self, name: str) -> bool:
+    def _is_class(self, name: str, share: float = 1.0) -> bool:
+        """Whether so many of its cells say yes, no or unknown."""
         found = states(self.head[name])
-        return bool((found != WRONG).all() and (found > BLANK).any())
+        return bool((found != WRONG).mean() >= share and (found > BLANK).any())
 
     def _guess_labels(self) -> None:
         likely = [name for wanted in LABELS for name in self.names if name.lower() == wanted and self._may_list(name)]
@@ -209,10 +210,11 @@ class _Finder:
             n for n in self.names if self._free(n) and is_list(self.head[n]) and not is_list_of_numbers(self.head[n])
         ]
         classes = [name for name in self.names if self._free(name) and self._is_class(name)]
-        marked = [name for name in classes if _CLASS.match(name)]
+        # Called a label, and but for a few cells it is one: those are refused with their lines when the file is read.
+        marked = [name for name in self.names if self._free(name) and _CLASS.match(name) and self._is_class(name, 0.5)]
         if likely or len(lists) == 1:
             self._take_labels((likely or lists)[0])
-        elif classes:
+        elif marked or classes:
             self.roles.classes = marked or classes
         elif damaged := [name for name in self.unusable if name.lower() in LABELS]:
             raise UserError(self.unusable[damaged[0]])
@@ -236,7 +238,8 @@ class _Finder:
             return
         column = self.head[roles.labels]
         if delimiter is None and is_text(column):
-            delimiter = guess_delimiter([cell or "" for cell in column.to_pylist()])
+            both = [self.head[name] for name in (roles.labels, roles.negatives) if name in self.head]
+            delimiter = guess_delimiter([cell or "" for one in both if is_text(one) for cell in one.to_pylist()])
         roles.cells = Cells(";" if delimiter is None else delimiter)
         how = roles.cells.said() if is_text(column) else "a list" if is_list(column) else "one number"
         roles.labels_said = f"labels: column '{roles.labels}', {how}"
