@@ -96,16 +96,32 @@ def test_a_search_shows_what_one_column_chooses(tmp_path):
     for cell in plans.cells(plan, "small"):
         hidden, other = cell.setting.label == "PPL", cell.method.label == "AN"
         final = {"mAP": {"total": 0.5 + 0.1 * other}, "F1": {"total": 0.3 + (0.2 if hidden else -0.1) * other}}
+        final["per_class"] = {"average_precision": [0.5 + 0.1 * other] * 3}
         if not (hidden and cell.seed):
             (tmp_path / cell.name).mkdir()
             (tmp_path / cell.name / "record.json").write_text(json.dumps({"metrics": {"final": final}}))
     found = chosen.markdown(plan, table.sections(plan, "small", tmp_path))
-    assert "| all | BCE | 50.0 (+0.0) | 30.0 (+0.0) |" in found
-    assert "| PPL | AN | 60.0 (+10.0) | 50.0 (+20.0) |" in found
+    assert "| all | BCE | 50.0 (+0.0) | 30.0 (+0.0) |  |" in found
+    assert "| PPL | AN | 60.0 (+10.0) | 50.0 (+20.0) | **+10.0 [+10.0, +10.0]** |" in found
     assert "| AN | 1.5 | +10.0 | +5.0 |" in found
+    assert "| all | AN |" not in found
+    families = PLAN.replace("{label: BCE,", "{label: BCE, family: A,").replace("{label: AN,", "{label: AN, family: B,")
+    (tmp_path / "grid.yaml").write_text(families + "choose: F1\n")
+    plan = plans.load(str(tmp_path / "grid.yaml"))
+    found = chosen.markdown(plan, table.sections(plan, "small", tmp_path))
+    assert "| all | BCE | 50.0 (+0.0) |" in found  # one of each family
+    assert "| all | AN | 60.0 (+10.0) | 20.0 (-10.0) |" in found
     (tmp_path / "grid.yaml").write_text(PLAN + "choose: F2\n")
     with pytest.raises(UserError, match="choose is 'F2'"):
         plans.load(str(tmp_path / "grid.yaml"))
+
+
+def test_one_chooses_by_the_epoch_that_was_kept(tmp_path):
+    epochs = [{"validation": {"mAP": {"total": value}}} for value in (0.2, 0.5, 0.4)]
+    for patience, expected in ((None, 0.4), (2, 0.5)):
+        record = {"config": {"train": {"patience": patience}}, "metrics": {"epochs": epochs, "final": {}}}
+        (tmp_path / "record.json").write_text(json.dumps(record))
+        assert table.final_of(tmp_path)["validation"]["mAP"]["total"] == expected
 
 
 def test_a_grid_runs_and_what_is_done_is_not_run_again(small, tmp_path):
@@ -180,6 +196,10 @@ def test_a_method_that_does_the_same_has_a_difference_of_nothing(small, tmp_path
         save_file({"test": right}, tmp_path / cell.name / "logits.safetensors")
     same = paired.against_first(grid, tmp_path)["AN"]
     assert (same.value, same.low, same.high, same.p_value) == (0, 0, 0, 1)
+    for cell in grid:
+        if cell.method.label == "BCE":
+            (tmp_path / cell.name / "logits.safetensors").unlink()
+    assert paired.against_first(grid, tmp_path) == {}  # never against another than the first
 
 
 def test_two_runners_do_not_share_a_folder(small, tmp_path):
@@ -220,6 +240,6 @@ def test_rare_labels_of_several_sets_are_compared_together(tmp_path):
                 key = cell.data.label, label
                 expected[key] = expected.get(key, 0.0) + sign * precision[label] / 2
     cells = [cell for cell in plans.cells(plan, "small") if cell.setting.label == "PPL"]
-    assert sorted(pooled.tail_differences(cells, tmp_path)["AN"]) == pytest.approx(sorted(expected.values()))
+    assert sorted(pooled.differences(cells, tmp_path, "tail")["AN"]) == pytest.approx(sorted(expected.values()))
     value = f"{100 * np.mean(list(expected.values())):+.1f}"
     assert f"{value} [" in table.pooled(plan, "small", tmp_path).splitlines()[4]

@@ -34,10 +34,8 @@ def refresh(name: str, budget: str = "small") -> None:
     seeds = sorted({record["seed"] for record in records})
     made = f"{len(records)} runs, seeds {', '.join(map(str, seeds))}, {hours:.1f} hours of training in all."
     made += f" Numbers: [{name}.csv]({name}.csv); runs: [records/{name}.jsonl](records/{name}.jsonl)."
-    if plan.choose:  # a search has too many rows for a page
-        body = chosen.markdown(plan, found).strip()
-    else:
-        body = f"{table.markdown(plan, found)}\n{table.pooled(plan, budget, runs)}".strip()
+    rows = chosen.markdown(plan, found) if plan.choose else table.markdown(plan, found)  # a search has many rows
+    body = f"{rows}\n{table.pooled(plan, budget, runs)}".strip()
     page.write_text(f"{before}{BEGIN}\n\n{made}\n\n{body}\n\n{END}{after}", encoding="utf-8")
 
 

@@ -26,6 +26,7 @@ class Row(BaseModel):
     label: str
     set: dict[str, Any] = {}
     budgets: dict[str, dict[str, Any]] = {}  # what it stands for under one budget only
+    family: str = ""  # for a method of a search: it competes with those of the same family
     trained_as: str | None = None  # for a method: another one that trains the same and is only read out otherwise
     published: dict[str, float] = {}  # for a method: "data, setting, metric" -> the paper's own number
 
@@ -39,7 +40,7 @@ class Plan(BaseModel):
     methods: list[Row]
     seeds: list[int]
     metrics: dict[str, str]  # column -> where in `metrics.final` of a record
-    choose: str = ""  # for a search: the column by which one method is chosen
+    choose: str = ""  # for a search: the column by which one method of each family is chosen
     pools: dict[str, list[str]] = {}  # title -> data sets whose rare labels are compared together
     budgets: dict[str, dict[str, Any]]  # small, paper: settings that scale epochs and model
 

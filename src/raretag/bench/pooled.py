@@ -1,4 +1,4 @@
-"""Rare labels of several data sets together: is a method better on them than the first one of the plan?"""
+"""Paired over labels, of one data set or of several together: is a method better than the first one of the plan?"""
 
 from __future__ import annotations
 
@@ -14,22 +14,23 @@ from raretag.bench.plan import Cell
 RESAMPLES = 2000
 
 
-def tail_differences(cells: Sequence[Cell], runs: Path) -> dict[str, np.ndarray]:
-    """For each method, AP minus that of the first method: one number a tail label, a mean over seeds and settings.
+def differences(cells: Sequence[Cell], runs: Path, group: str | None = None) -> dict[str, np.ndarray]:
+    """For each method, AP minus that of the first method: one number a label, a mean over seeds and settings.
 
-    A label counts where both can be measured; groups are those of the records, by training positives before hiding.
+    A label counts where both can be measured. `group`: only its labels, as the records have them (by training positives
+    before hiding).
     """
     first = cells[0].method.label
     records = {(cell.method.label, *cell.key): record_of(runs / cell.name) for cell in cells}
     apart: dict[str, dict[tuple[str, int], list[float]]] = {}
-    for (label, *key), record in records.items():
-        base = records.get((first, *key))
+    for (label, data, setting, seed), record in records.items():
+        base = records.get((first, data, setting, seed))
         if record is None or base is None:
             continue
         one, other = (found["metrics"]["final"]["per_class"]["average_precision"] for found in (record, base))
-        for at in record["groups"]["tail"]:
+        for at in range(len(one)) if group is None else record["groups"][group]:
             if one[at] is not None and other[at] is not None:
-                apart.setdefault(label, {}).setdefault((str(key[0]), at), []).append(one[at] - other[at])
+                apart.setdefault(label, {}).setdefault((data, at), []).append(one[at] - other[at])
     return {label: np.array([np.mean(values) for values in labels.values()]) for label, labels in apart.items()}
 
 

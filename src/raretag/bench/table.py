@@ -9,9 +9,12 @@ from pathlib import Path
 from statistics import mean, stdev
 from typing import Any
 
+import numpy as np
+
 from raretag.bench.paired import against_first
 from raretag.bench.plan import Cell, Plan, cells
-from raretag.bench.pooled import interval, tail_differences
+from raretag.bench.pooled import differences, interval
+from raretag.engine.best import best_epoch
 from raretag.metrics.bootstrap import Difference
 
 
@@ -40,6 +43,7 @@ class Section:
     title: str
     rows: dict[str, dict[str, Entry]]
     against: dict[str, Difference]  # mAP of a method minus that of the first, if asked for
+    by_label: dict[str, np.ndarray]  # AP minus that of the first method, a number a label; for a plan that searches
 
 
 def sections(plan: Plan, budget: str, runs: Path, *, paired: bool = False) -> list[Section]:
@@ -54,8 +58,9 @@ def sections(plan: Plan, budget: str, runs: Path, *, paired: bool = False) -> li
             columns = {metric: column(plan, here, metric) for metric in plan.metrics}
             rows = {method.label: {m: columns[m][method.label] for m in columns} for method in plan.methods}
             words = [row.label for row, axis in ((data, plan.data), (setting, plan.settings)) if len(axis) > 1]
-            against = against_first([cell for cell, final in here if final is not None], runs) if paired else {}
-            found.append(Section(", ".join(words), rows, against))
+            compared = [cell for cell, _ in here]
+            against = against_first(compared, runs) if paired else {}
+            found.append(Section(", ".join(words), rows, against, differences(compared, runs) if plan.choose else {}))
     return found
 
 
@@ -105,7 +110,7 @@ def pooled(plan: Plan, budget: str, runs: Path) -> str:
     for title, sets in plan.pools.items():
         here = [cell for cell in cells(plan, budget) if cell.data.label in sets]
         columns = {
-            setting.label: tail_differences([cell for cell in here if cell.setting == setting], runs)
+            setting.label: differences([cell for cell in here if cell.setting == setting], runs, "tail")
             for setting in plan.settings
         }
         if not any(columns.values()):
@@ -145,9 +150,9 @@ def csv(plan: Plan, found: list[Section]) -> str:
                 own = "" if entry.published is None else str(entry.published)
                 quoted = [f'"{word}"' for word in (section.title, label, metric)]
                 lines.append(",".join([*quoted, middle, spread, str(len(numbers)), own]))
-        for label, found in section.against.items():
+        for label, apart in section.against.items():
             quoted = [f'"{word}"' for word in (section.title, label, f"mAP - {plan.methods[0].label}")]
-            lines.append(",".join([*quoted, f"{found.value:.6f}", f"{found.standard_error:.6f}", "", ""]))
+            lines.append(",".join([*quoted, f"{apart.value:.6f}", f"{apart.standard_error:.6f}", "", ""]))
     return "\n".join(lines) + "\n"
 
 
@@ -175,9 +180,11 @@ def final_of(folder: Path) -> dict[str, Any] | None:
     record = folder / "record.json"
     if not record.is_file():
         return None
-    metrics: dict[str, Any] = json.loads(record.read_text(encoding="utf-8"))["metrics"]
-    last = metrics["epochs"][-1] if metrics.get("epochs") else {}
-    final: dict[str, Any] = metrics["final"] | {"validation": last.get("validation")}  # to choose by
+    found: dict[str, Any] = json.loads(record.read_text(encoding="utf-8"))
+    history = found["metrics"].get("epochs")
+    stopped_early = found.get("config", {}).get("train", {}).get("patience") is not None
+    kept = history[best_epoch(history) if stopped_early else -1] if history else {}
+    final: dict[str, Any] = found["metrics"]["final"] | {"validation": kept.get("validation")}  # to choose by
     return final
 
 
