@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, TextColumn, TimeRemainingColumn
 
 from raretag.cli.screen import screen
 from raretag.core.errors import UserError
@@ -56,7 +56,8 @@ def predict_items(
 @contextmanager
 def progress(total: int | None) -> Iterator[Callable[[int], None]]:
     """A bar on standard error; call it with how many items are done."""
-    columns = (TextColumn("predicting"), BarColumn(24), MofNCompleteColumn(), TimeRemainingColumn())
+    columns: tuple[ProgressColumn, ...] = (TextColumn("predicting"), BarColumn(24))
+    columns += (MofNCompleteColumn(), TimeRemainingColumn()) if total else (TextColumn("{task.completed:,.0f} items"),)
     with Progress(*columns, console=screen(error=True)) as bar:
         task = bar.add_task("", total=total)
         yield lambda items: bar.advance(task, items)

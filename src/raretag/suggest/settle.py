@@ -87,7 +87,7 @@ def _line(
     if was is not None and was != now:
         return Line(item, label, now, now, "conflict", f"was {was} when asked, is {now} now, the answer is {words[0]}")
     if not can_write(wanted):
-        return Line(item, label, now, now, "conflict", f"the file cannot say that a label is {wanted}")
+        return Line(item, label, now, now, "conflict", f"the file cannot say {wanted} of a label, --as corrections can")
     return Line(item, label, now, wanted, "changed")
 
 
