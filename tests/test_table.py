@@ -197,6 +197,16 @@ def test_features_are_standardised_by_the_training_items_alone(write):
     assert data.test.inputs.batch(torch.arange(len(data.test))).mean().abs() > 1e-3
 
 
+def test_columns_that_will_not_teach_are_pointed_out(write):
+    values = np.random.default_rng(0).normal(5, 3, 40)
+    far = "1e30"
+    lines = "".join(f"{x},7,{far if i == 3 else x},{i % 2}\n" for i, x in enumerate(values))
+    remarks = Table(file=write("a.csv", "x,same,broken,cat\n" + lines)).load().remarks
+    assert any(line.endswith("teaches nothing: 'same'") for line in remarks)
+    assert any("stand-in for a missing one? 'broken' has 1e+30 where" in line for line in remarks)
+    assert not any("'x'" in line and ("teaches" in line or "stand-in" in line) for line in remarks)
+
+
 @pytest.mark.parametrize("ending", ["npy", "npz", "safetensors"])
 def test_features_may_be_a_file_beside_the_table(write, tmp_path, ending):
     values = np.random.default_rng(0).normal(size=(20, 5)).astype(np.float32)

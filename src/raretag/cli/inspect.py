@@ -12,6 +12,7 @@ from rich.table import Table
 from raretag.cli.screen import screen
 from raretag.cli.train import called, check_names
 from raretag.core.errors import UserError
+from raretag.core.words import some
 from raretag.engine.config import compose
 
 PICTURES = (".png", ".svg", ".pdf")
@@ -102,5 +103,4 @@ def bars(description: dict[str, Any], width: int = 30) -> Table:
 
 
 def listed(names: list[str], shown: int = 8) -> str:
-    more = f" and {len(names) - shown:,} more" if len(names) > shown else ""
-    return (", ".join(names[:shown]) + more) or "none"
+    return some(names, shown) or "none"

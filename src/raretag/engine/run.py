@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from raretag.core.context import Context
 from raretag.core.errors import UserError
+from raretag.core.words import some
 from raretag.engine import evidence, state
 from raretag.engine.best import Best
 from raretag.engine.build import Prepared, build_fabric, prepare
@@ -266,8 +267,7 @@ def warn_of_empty_classes(prepared: Prepared, say: Callable[[str], None]) -> Non
     names = prepared.data.train.labels.names
     empty = [names[label] for label in (prepared.statistics.positives == 0).nonzero().flatten().tolist()]
     if empty:
-        shown = ", ".join(empty[:10]) + (f" and {len(empty) - 10} more" if len(empty) > 10 else "")
-        say(f"warning: no training item has {shown}; such a label cannot be learnt")
+        say(f"warning: no training item has {some(empty, 10)}; such a label cannot be learnt")
 
 
 def predicted(prepared: Prepared, items: Items, read: Callable[[Any], Tensor] | None = None) -> Tensor:

@@ -10,6 +10,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from raretag.core.words import some
+
 POSITIVE, NEGATIVE, UNKNOWN, BLANK, WRONG = 1, 0, -1, -2, -3
 _BLANKS = frozenset(("", "nan", "na", "n/a", "null", "none", "<na>"))
 _STATES = {
@@ -131,5 +133,4 @@ def narrowed(values: NDArray[np.float64]) -> NDArray[np.float32]:
 
 def shown(names: Sequence[str], most: int = 8) -> str:
     """Some names for a sentence."""
-    rest = f" and {len(names) - most} more" if len(names) > most else ""
-    return ", ".join(repr(name) for name in names[:most]) + rest
+    return some([repr(name) for name in names], most)

@@ -14,6 +14,7 @@ from scipy import sparse
 
 from raretag.core.catalogue import nearest
 from raretag.core.errors import UserError
+from raretag.core.words import some
 from raretag.data.reading.cells import Cells
 from raretag.data.reading.columns import BLANK, NEGATIVE, POSITIVE, UNKNOWN, WRONG, CellError, states
 from raretag.labels.entries import Absent
@@ -174,9 +175,8 @@ def look_alikes(names: Iterable[str]) -> list[str]:
     found: dict[str, list[str]] = {}
     for name in names:
         found.setdefault(re.sub(r"[\s_-]+", " ", name).casefold(), []).append(name)
-    pairs = [" and ".join(map(repr, some)) for some in found.values() if len(some) > 1]
-    more = f", and {len(pairs) - 5} more" if len(pairs) > 5 else ""
-    return [f"warning: labels that differ only in how they are written: {', '.join(pairs[:5])}{more}"] if pairs else []
+    pairs = [" and ".join(map(repr, alike)) for alike in found.values() if len(alike) > 1]
+    return [f"warning: labels that differ only in how they are written: {some(pairs, 5)}"] if pairs else []
 
 
 def _short(value: object) -> str:

@@ -14,6 +14,7 @@ from raretag.core.errors import UserError
 from raretag.data.inputs.augment import Augment
 from raretag.data.inputs.features import Features, Scale, not_finite, read_features
 from raretag.data.inputs.images import Images, verify
+from raretag.data.inputs.odd_columns import odd_columns
 from raretag.data.inputs.text import TfIdf
 from raretag.data.reading.bad_items import settle
 from raretag.data.reading.contents import Contents
@@ -122,7 +123,8 @@ def _features(source: Source, roles: Roles, contents: Contents, how: Preparation
     dense = isinstance(values, np.ndarray)
     said = f"features: {' x '.join(map(str, values.shape[1:]))} numbers an item"
     said += ", standardised by the training items" if how.standardise and dense else ""
-    return Prepared(keep, scaled, [said, *filter(None, [remark])])
+    odd = odd_columns(kept, names) if names and dense and len(keep) else []
+    return Prepared(keep, scaled, [said, *odd, *filter(None, [remark])])
 
 
 def _without(bad: dict[int, str], items: int) -> NDArray[np.int64]:
