@@ -107,8 +107,8 @@ def _known(study: Study) -> str:
 
 
 def _named(section: dict[str, Any]) -> str:
-    options = {key: value for key, value in section.items() if key != "name"}
-    return str(section["name"]) + (f" {options}" if options else "")
+    options = ", ".join(f"{key} {value}" for key, value in section.items() if key != "name")
+    return str(section["name"]) + (f" ({options})" if options else "")
 
 
 def _slots(slots: dict[str, str]) -> str:
