@@ -14,7 +14,7 @@ from raretag.core.errors import UserError
 from raretag.core.targets import Targets
 from raretag.data.python import from_arrays
 from raretag.engine.config import compose
-from raretag.engine.run import run
+from raretag.engine.run import run, said_of_partial_truth
 from raretag.metrics import decisions
 from raretag.metrics.average_precision import average_precision
 from raretag.metrics.bounds import average_precision_bounds, decision_bounds, micro_bounds
@@ -174,3 +174,8 @@ def test_a_run_with_partial_test_labels_says_so(kept, word, tmp_path):
     found = json.loads((tmp_path / "run/record.json").read_text())["metrics"]["final"]["partial_truth"]
     assert found["mAP"]["interval"] == record["metrics"]["final"]["partial_truth"]["mAP"]["interval"]
     assert any(line.startswith("test: ") and word in line for line in said)
+
+
+def test_a_test_part_without_positives_is_said_in_words():
+    found = partial_truth(torch.zeros(3, 2), targets([[0.0, NAN], [NAN, 0.0], [0.0, 0.0]]), draws=5)
+    assert said_of_partial_truth(found).endswith("no label has a positive among them, so mAP cannot be measured")

@@ -222,8 +222,11 @@ def hidden_recall(prepared: Prepared) -> float | None:
 def said_of_partial_truth(found: dict[str, Any]) -> str:
     """The mAP of a test set of which some labels are unknown, in a line."""
     number = found["mAP"]
-    low, high = (float("nan") if end is None else 100 * end for end in number["bounds"])
-    line = f"test: {found['observed_share']:.0%} of the labels are observed; mAP lies between {low:.1f} and {high:.1f}"
+    line = f"test: {found['observed_share']:.0%} of the labels are observed"
+    low, high = number["bounds"]
+    if low is None or high is None:
+        return f"{line}; no label has a positive among them, so mAP cannot be measured"
+    line += f"; mAP lies between {100 * low:.1f} and {100 * high:.1f}"
     if number["estimate"] is not None:
         a, b = number["interval"]
         line += f", estimate {100 * number['estimate']:.1f} [{100 * a:.1f}, {100 * b:.1f}] if {found['assumption']}"
