@@ -1,4 +1,4 @@
-"""A table of a user's own: what is guessed, what a cell means, and that mistakes are answered with file and line."""
+"""A table of a user's own: what is guessed, and what a cell means."""
 
 from __future__ import annotations
 
@@ -11,50 +11,13 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from safetensors.numpy import save_file
-from scipy import sparse
 
 from raretag.core import catalogue
 from raretag.core.errors import UserError
-from raretag.data.inputs.described import inputs_from
-from raretag.data.inputs.features import Features, Scale
 from raretag.data.python import from_arrays, from_huggingface, from_torch
 from raretag.data.reading.cells import guess_delimiter
-from raretag.data.reading.source import LONGEST_LINE
 from raretag.data.table import Table
-
-
-@pytest.fixture
-def write(tmp_path):
-    def written(name, content):
-        path = tmp_path / name
-        path.write_bytes(content if isinstance(content, bytes) else content.encode())
-        return str(path)
-
-    return written
-
-
-TAGS = [["a", "b"], [], ["b"], ["a", "c"]]
-
-
-def rows(count=20):
-    return [(f"r{i}", f"word{i} and some more", TAGS[i % 4]) for i in range(count)]
-
-
-def csv(separator=",", mark=";", count=20):
-    lines = [separator.join((i, text, mark.join(tags))) for i, text, tags in rows(count)]
-    return "\n".join([separator.join(("id", "text", "tags")), *lines, ""])
-
-
-def jsonl(count=20, **more):
-    return "".join(json.dumps({"id": i, "text": text, "tags": tags, **more}) + "\n" for i, text, tags in rows(count))
-
-
-def labelled(data):
-    """The positive labels of each id, over all parts."""
-    parts = (data.train, data.validation, data.test)
-    return {i: set(names) for part in parts for i, names in zip(part.labels.ids, part.labels.name_lists(), strict=True)}
-
+from written_tables import STATES, csv, jsonl, labelled, rows
 
 EXPECTED = {i: set(tags) for i, _, tags in rows()}
 
@@ -97,9 +60,6 @@ def test_lists_that_pandas_wrote_as_text_are_lists(write):
 )
 def test_the_delimiter_is_the_one_that_the_cells_use(cells, mark):
     assert guess_delimiter(cells) == mark
-
-
-STATES = "f,cat,dog\n" + "".join(f"0.{i},{cat},{dog}\n" for i, (cat, dog) in enumerate([("1", "0"), ("", "1")] * 10))
 
 
 @pytest.mark.parametrize("blank", ["", "NaN", "-1", "na", "-100", "?"])
@@ -185,143 +145,6 @@ def test_large_whole_numbers_stay_exact_as_ids(write):
     assert set(labelled(Table(file=write("a.jsonl", content)).load())) == {str(big + i) for i in range(20)}
 
 
-def test_features_are_standardised_by_the_training_items_alone(write):
-    random = np.random.default_rng(0)
-    values = random.normal(5, 3, (40, 2))
-    lines = "".join(f"{a},{b},7,{i % 2},{'test' if i >= 30 else 'train'}\n" for i, (a, b) in enumerate(values))
-    data = Table(file=write("a.csv", "x,y,same,cat,split\n" + lines)).load()
-    train = data.train.inputs.batch(torch.arange(len(data.train)))
-    assert torch.allclose(train[:, :2].mean(0), torch.zeros(2), atol=1e-5)
-    assert torch.allclose(train[:, :2].std(0, correction=0), torch.ones(2), atol=1e-5)
-    assert (train[:, 2] == 0).all()
-    assert data.test.inputs.batch(torch.arange(len(data.test))).mean().abs() > 1e-3
-
-
-def test_columns_that_will_not_teach_are_pointed_out(write):
-    values = np.random.default_rng(0).normal(5, 3, 40)
-    far = "1e30"
-    lines = "".join(f"{x},7,{far if i == 3 else x},{i % 2}\n" for i, x in enumerate(values))
-    remarks = Table(file=write("a.csv", "x,same,broken,cat\n" + lines)).load().remarks
-    assert any(line.endswith("teaches nothing: 'same'") for line in remarks)
-    assert any("stand-in for a missing one? 'broken' has 1e+30 where" in line for line in remarks)
-    assert not any("'x'" in line and ("teaches" in line or "stand-in" in line) for line in remarks)
-
-
-@pytest.mark.parametrize("ending", ["npy", "npz", "safetensors"])
-def test_features_may_be_a_file_beside_the_table(write, tmp_path, ending):
-    values = np.random.default_rng(0).normal(size=(20, 5)).astype(np.float32)
-    {
-        "npy": lambda path: np.save(path, values),
-        "npz": lambda path: sparse.save_npz(path, sparse.csr_array(values)),
-        "safetensors": lambda path: save_file({"features": values}, path),
-    }[ending](tmp_path / f"x.{ending}")
-    data = Table(file=write("a.csv", csv()), features=f"x.{ending}", standardise=False).load()
-    first = int(data.train.labels.ids[0][1:])
-    assert np.array_equal(data.train.inputs.batch(torch.tensor([0]))[0].numpy(), values[first])
-    with pytest.raises(UserError, match=r"20 rows and b[.]csv has 16"):
-        Table(file=write("b.csv", csv(count=16)), features=f"x.{ending}").load()
-
-
-def test_pickled_features_are_refused(write, tmp_path):
-    np.save(tmp_path / "x.npy", np.array([{"a": 1}] * 20, dtype=object), allow_pickle=True)
-    with pytest.raises(UserError, match=r"x[.]npy"):
-        Table(file=write("a.csv", csv()), features="x.npy").load()
-
-
-def test_blank_features_fail_or_are_left_out(write):
-    content = "x,cat\n" + "".join(f"{'' if i == 4 else i},{i % 2}\n" for i in range(21))
-    file = write("a.csv", content)
-    with pytest.raises(UserError, match=r"1 of 21 items.*a\.csv, line 6"):
-        Table(file=file).load()
-    data = Table(file=file, bad_items="skip").load()
-    assert "5" not in labelled(data)
-    assert len(labelled(data)) == 20
-
-
-MISTAKES = {
-    "no such file": ("", {"file": "nowhere.csv"}, "does not exist"),
-    "empty file": ("", {}, "is empty"),
-    "only a header": ("id,text,tags\n", {}, "no rows"),
-    "blank lines": ("\n\n\n", {}, "only blank lines"),
-    "no label column": ("a,b\nhello,world\n", {}, "no label column found among 'a', 'b'"),
-    "no inputs": ("tags,z\na,b\n", {}, "no inputs found"),
-    "unknown column": (csv(), {"labels": "tgas"}, "did you mean 'tags'"),
-    "too many cells": (csv() + "x,y,z,w\n", {}, r"a\.csv, line 22: 4 cells, expected 3"),
-    "open quote": (csv() + 'x,y,"z\nmore\n', {}, r"a\.csv, line 22: a quote"),
-    "not UTF-8": (csv().encode() + b"x,\xe9,z\n", {}, r"a\.csv, line 22, character 3: byte 0xe9"),
-    "same id": (csv() + "r3,y,a\n", {}, r"line 22: the id 'r3' was given before \(a\.csv, line 5\)"),
-    "blank id": (csv() + ",y,a\n", {}, r"line 22: the id is blank"),
-    "unknown split": ("text,tags,split\nx y,a,train\nx,b,later\n", {}, r"line 3: the split 'later'"),
-    "no training part": ("text,tags,split\nx y,a,test\n", {}, "no row belongs to the training part"),
-    "label outside the names": (csv(), {"names": ["a", "b", "d"]}, r"line 5: the label 'c' is not in data\.names"),
-    "number in a class column": (STATES + "0.5,2,1\n", {"labels": ["cat", "dog"]}, r"line 22: '2' in the label column"),
-    "fraction in a marked label": (
-        "f,label_a,label_b\n" + "3.5,1,0\n7,0,1\n" * 9 + "2,1,0.5\n",
-        {},
-        "line 20: '0.5' in",
-    ),
-    "text in a feature column": (STATES + "w,1,1\n", {"features": ["f"]}, r"line 22: 'w' in the feature column 'f'"),
-    "too few items": ("text,tags\nx y,a\n", {}, "too few"),
-    "no positives": ("f,cat\n" + "0.5,0\n" * 20, {}, "nothing to learn"),
-    "column twice": ("a,a\n1,2\n", {}, "occurs twice"),
-    "image as header": ("x.jpg,a\ny.jpg,b\n", {}, "not the name of a column"),
-    "wrong choice": (csv(), {"absent": "perhaps"}, "'perhaps'; expected one of 'negative', 'unknown'"),
-    "wrong separator": (csv(), {"separator": ";;"}, "expected one character"),
-    "encoder without folder": (csv(), {"representation": "encoder"}, r"needs data\.encoder"),
-    "positive and negative": ("text,tags,negatives\nx,a;b,b\n", {}, r"line 2: the label 'b' is positive and negative"),
-}
-
-
-@pytest.mark.parametrize("mistake", MISTAKES)
-def test_mistakes_are_answered_with_what_and_where(write, mistake):
-    content, options, answer = MISTAKES[mistake]
-    with pytest.raises(UserError, match=answer) as caught:
-        Table(**{"file": write("a.csv", content), **options}).load()
-    assert "\n" not in str(caught.value)
-
-
-JSON_MISTAKES = {
-    "not JSON": (jsonl() + "{oops\n", "line 21: not JSON"),
-    "no object": (jsonl() + "[1]\n", "line 21: list; expected one object"),
-    "names and numbers": (
-        jsonl() + '{"text": "x", "tags": ["a", 1]}\n',
-        r"'tags' holds .* in line 1 and \[\"a\", 1\] in line 21",
-    ),
-    "lists and texts": (jsonl() + '{"text": "x", "tags": "a"}\n', "'tags' holds .* in line 1 and \"a\" in line 21"),
-    "deep": (jsonl() + '{"tags": ' + "[" * 100_000 + "\n", "line 21: not JSON"),
-    "half a character": (
-        jsonl() + r'{"text": "\ud800", "tags": ["a"]}' + "\n",
-        "'text' holds a value that cannot be kept",
-    ),
-    "blank lines": ("\n \n", "only blank lines"),
-}
-
-
-@pytest.mark.parametrize("mistake", JSON_MISTAKES)
-def test_mistakes_in_json_lines_are_answered(write, mistake):
-    content, answer = JSON_MISTAKES[mistake]
-    with pytest.raises(UserError, match=answer):
-        Table(file=write("a.jsonl", content), text="text", labels="tags").load()
-
-
-@pytest.mark.parametrize("name", ["a.csv", "a.jsonl"])
-def test_a_line_without_end_is_refused_before_it_fills_the_memory(write, name):
-    start = csv() if name == "a.csv" else jsonl() + '{"text": "'
-    with pytest.raises(UserError, match=r"line 2[12]: longer than 16 MB"):
-        Table(file=write(name, start + "x" * (LONGEST_LINE + 10))).load()
-
-
-def test_damaged_parquet_is_a_users_mistake(write):
-    with pytest.raises(UserError, match="not a Parquet file"):
-        Table(file=write("a.parquet", b"PAR1" + b"x" * 100)).load()
-
-
-def test_text_in_quotes_may_hold_separators_and_lines_and_errors_still_name_the_line(write):
-    content = 'id,text,tags\n1,"one, two\nthree",a\n\n' + "".join(f"{i},x,b\n" for i in range(2, 20)) + "1,y,a\n"
-    with pytest.raises(UserError, match=r"line 23: the id '1' was given before .*line 2"):
-        Table(file=write("a.csv", content)).load()
-
-
 def test_quotes_inside_a_tsv_are_letters(write):
     content = "text\ttags\n" + '"He said hello\ta\nShe "did" not\tb\n' * 10
     data = Table(file=write("a.tsv", content)).load()
@@ -347,30 +170,6 @@ def test_what_is_written_is_read_back(tmp_path_factory, tags):
     path = tmp_path_factory.mktemp("back") / "t.csv"
     path.write_text("id,text,tags\n" + "".join(f"{i},some words,{';'.join(row)}\n" for i, row in enumerate(tags)))
     assert labelled(Table(file=str(path)).load()) == {str(i): set(row) for i, row in enumerate(tags)}
-
-
-def test_sparse_features_give_the_same_batches_as_dense_ones():
-    dense = np.random.default_rng(0).random((10, 6)).astype(np.float32) * (np.arange(6) % 2)
-    some = torch.tensor([3, 1, 1])
-    assert torch.equal(Features(sparse.csr_array(dense)).batch(some), Features(dense).batch(some))
-
-
-def test_new_features_become_what_training_features_became(write):
-    content = "x,y2,cat\n" + "".join(f"{i},{i * i},{i % 2}\n" for i in range(20))
-    data = Table(file=write("a.csv", content)).load()
-    raw = np.array([[i, i * i] for i in range(20)], np.float32)
-    shipped = json.loads(json.dumps(data.train.inputs.describe()))
-    expected = data.train.inputs.batch(torch.arange(len(data.train)))
-    assert torch.equal(inputs_from(shipped, raw).batch(data.train.inputs.rows), expected)
-    assert shipped["names"] == ["x", "y2"]
-    with pytest.raises(UserError, match="the model expects"):
-        inputs_from(shipped, raw[:, :1])
-
-
-def test_scales_of_large_numbers_lose_nothing():
-    values = np.random.default_rng(0).normal(1e8, 1.0, (10_000, 1))
-    scale = Scale.of(values, np.arange(10_000))
-    assert scale.std == pytest.approx(values.std(axis=0), rel=1e-6)
 
 
 class Rows:
