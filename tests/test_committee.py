@@ -66,6 +66,16 @@ def test_three_voices_of_the_same_spread():
         torch.testing.assert_close(voice[:, :2] / spreads[0], (z - alone.classify.bias[:2]) / z.std(0))
 
 
+def test_the_line_is_heard_while_items_are_few(monkeypatch):
+    x, y = crossed(200)
+    assert filled(x, y)[0].skip.weight.any()
+    monkeypatch.setattr("raretag.methods.committee.LARGE", 200)
+    large, _ = filled(x, y)
+    assert not large.skip.weight[:2].any()
+    assert torch.equal(large(x)[:, :2], filled(x, y, skip=False)[0](x)[:, :2])
+    assert filled(x, y, skip=True)[0].skip.weight.any()
+
+
 def test_a_half_without_weights_draws_the_line_where_weights_would():
     random = np.random.default_rng(2)
     y = torch.from_numpy(random.random((2000, 1)) < 0.05).float()

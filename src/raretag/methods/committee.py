@@ -15,10 +15,11 @@ Paper and code::
     1.  counted: what is observed. If a label has no observed negative, its unknown entries are negatives too, but for
         the `forgive` n_c of them (no more than half) that r puts highest when it has not seen them.
     2.  s = N / (2 n) on either side of a label, over what is counted
-    3.  z_c = (o + q + p) / 9 (r_c / o + m_c / q + k_c / p)         all with the same spread, then their mean
+    3.  z_c = (o + q + p) / 9 (r_c / o + m_c / q + k_c / p)         all with the same spread, then their mean;
+            = (q + p) / 4 (m_c / q + k_c / p)                       from LARGE items on: networks go on learning there
 
-A label without positives keeps the low bias of logistic regression. `skip = false` leaves r out of step 3, `weights`
-either half of the members.
+A label without positives keeps the low bias of logistic regression. `skip` says whether r is in step 3, however many
+items there are; `weights` leaves out either half of the members.
 
 Reduces to:
     logistic_regression if nothing is unknown and `members` is 0.
@@ -56,6 +57,7 @@ from raretag.objective.scores import CrossEntropy
 from raretag.objective.strength import STRENGTHS, choose, solved, told
 
 REGRESSION = 0.1  # of the time, more or less
+LARGE = 10_000  # training items
 
 
 class Committee(Method):
@@ -69,7 +71,7 @@ class Committee(Method):
         *,
         members: int = 8,
         weights: Literal["both", "balanced", "plain"] = "both",
-        skip: bool = True,
+        skip: bool | None = None,
         epochs: int = 30,
         mixup: float = 0.4,
         forgive: float = 1.0,
@@ -77,7 +79,7 @@ class Committee(Method):
         reduce: Per = "entries",
         seed: int = 0,
     ) -> None:
-        fewest = 0 if skip else 1
+        fewest = 1 if skip is False else 0
         halves = weights == "both" and members % 2
         if members < fewest or halves or epochs < 1 or mixup < 0 or forgive < 0 or folds < 2:
             raise UserError(
@@ -136,7 +138,7 @@ class Committee(Method):
             ]
         spreads = spread(x, len(positive), [lambda block: block @ theta[:, :-1].T, *halves])  # [1 + halves, C]
         heard = (spreads > 0) & (balanced > 0).any(0)
-        heard[0] &= self.skip
+        heard[0] &= len(positive) < LARGE if self.skip is None else self.skip
         shares = heard * (heard * spreads).sum(0) / heard.sum(0).clamp(min=1) ** 2 / spreads.clamp(min=1e-12)  # step 3
         shares[0, ~heard.any(0)] = 1.0  # nobody has learned anything: the bias of r
         of_r, *of_halves = shares
