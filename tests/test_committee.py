@@ -47,7 +47,7 @@ def test_it_learns_what_a_line_cannot():
 
 def test_three_voices_of_the_same_spread():
     x, y = crossed()
-    whole, _ = filled(x, y)
+    whole, _ = filled(x, y, skip=True)
     hidden = torch.relu(whole.hidden(x))
     voices = [
         whole.skip(x),
@@ -66,14 +66,14 @@ def test_three_voices_of_the_same_spread():
         torch.testing.assert_close(voice[:, :2] / spreads[0], (z - alone.classify.bias[:2]) / z.std(0))
 
 
-def test_the_line_is_heard_while_items_are_few(monkeypatch):
+def test_the_line_is_heard_while_items_are_few():
     x, y = crossed(200)
-    assert filled(x, y)[0].skip.weight.any()
-    monkeypatch.setattr("raretag.methods.committee.LARGE", 200)
-    large, _ = filled(x, y)
-    assert not large.skip.weight[:2].any()
-    assert torch.equal(large(x)[:, :2], filled(x, y, skip=False)[0](x)[:, :2])
-    assert filled(x, y, skip=True)[0].skip.weight.any()
+    wide = torch.cat([x, torch.randn(200, 17, generator=torch.Generator().manual_seed(0))], 1)
+    assert filled(wide, y)[0].skip.weight[:2].any()  # fewer than ten items a column
+    many, _ = filled(x, y)
+    assert not many.skip.weight[:2].any()
+    assert torch.equal(many(x)[:, :2], filled(x, y, skip=False)[0](x)[:, :2])
+    assert filled(x, y, skip=True)[0].skip.weight[:2].any()
 
 
 def test_a_half_without_weights_draws_the_line_where_weights_would():

@@ -16,7 +16,8 @@ Paper and code::
         the `forgive` n_c of them (no more than half) that r puts highest when it has not seen them.
     2.  s = N / (2 n) on either side of a label, over what is counted
     3.  z_c = (o + q + p) / 9 (r_c / o + m_c / q + k_c / p)         all with the same spread, then their mean;
-            = (q + p) / 4 (m_c / q + k_c / p)                       from LARGE items on: networks go on learning there
+            = (q + p) / 4 (m_c / q + k_c / p)                       with ENOUGH items a column, where a line has learned
+                                                                    all it can and networks go on
 
 A label without positives keeps the low bias of logistic regression. `skip` says whether r is in step 3, however many
 items there are; `weights` leaves out either half of the members.
@@ -57,7 +58,7 @@ from raretag.objective.scores import CrossEntropy
 from raretag.objective.strength import STRENGTHS, choose, solved, told
 
 REGRESSION = 0.1  # of the time, more or less
-LARGE = 10_000  # training items
+ENOUGH = 10  # training items for each column of the features
 
 
 class Committee(Method):
@@ -138,7 +139,7 @@ class Committee(Method):
             ]
         spreads = spread(x, len(positive), [lambda block: block @ theta[:, :-1].T, *halves])  # [1 + halves, C]
         heard = (spreads > 0) & (balanced > 0).any(0)
-        heard[0] &= len(positive) < LARGE if self.skip is None else self.skip
+        heard[0] &= len(positive) < ENOUGH * x.shape[1] if self.skip is None else self.skip
         shares = heard * (heard * spreads).sum(0) / heard.sum(0).clamp(min=1) ** 2 / spreads.clamp(min=1e-12)  # step 3
         shares[0, ~heard.any(0)] = 1.0  # nobody has learned anything: the bias of r
         of_r, *of_halves = shares
