@@ -110,10 +110,11 @@ def pooled(plan: Plan, budget: str, runs: Path) -> str:
     for title, sets in plan.pools.items():
         here = [cell for cell in cells(plan, budget) if cell.data.label in sets]
         columns = {
-            setting.label: differences([cell for cell in here if cell.setting == setting], runs, "tail")
+            setting.label: found
             for setting in plan.settings
+            if (found := differences([cell for cell in here if cell.setting == setting], runs, "tail"))
         }
-        if not any(columns.values()):
+        if not columns:
             continue
         lines += [f"### {title}, tail: AP - {plan.methods[0].label}, paired over labels", ""]
         lines += ["| method | " + " | ".join(columns) + " |", "|---|" + "---|" * len(columns)]
