@@ -16,8 +16,8 @@ Paper and code::
         the `forgive` n_c of them (no more than half) that r puts highest when it has not seen them.
     2.  s = N / (2 n) on either side of a label, over what is counted
     3.  z_c = (o + q + p) / 9 (r_c / o + m_c / q + k_c / p)         all with the same spread, then their mean;
-            = (q + p) / 4 (m_c / q + k_c / p)                       with ENOUGH items a column, where a line has learned
-                                                                    all it can and networks go on
+            = (q + p) / 4 (m_c / q + k_c / p)                       with ten items a column (ENOUGH), where a line has
+                                                                    learned all it can and networks go on
 
 A label without positives keeps the low bias of logistic regression. `skip` says whether r is in step 3, however many
 items there are; `weights` leaves out either half of the members.
