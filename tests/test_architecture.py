@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from support.paths import SOURCE
+
 MAY_IMPORT = {
     "core": set(),
     "labels": {"core"},
@@ -29,7 +31,6 @@ MAY_IMPORT["recommend"] = {"core", "labels", "metrics", "engine"}  # runs candid
 MAY_IMPORT["figures"] = {"core", "labels", "engine"}  # reads runs, and makes their data and models again
 MAY_IMPORT["bench"] = set(MAY_IMPORT)
 MAY_IMPORT["cli"] = set(MAY_IMPORT)
-SOURCE = Path(__file__).parent.parent / "src" / "raretag"
 FILES = sorted(SOURCE.rglob("*.py"))
 every_file = pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(SOURCE)))
 

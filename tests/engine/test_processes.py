@@ -1,0 +1,67 @@
+"""Two processes give what one gives: losses, weights and the method's own state, for every method."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+from raretag.core import catalogue
+
+SCRIPT = Path(__file__).parents[1] / "support" / "train_every_method.py"
+TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "--standalone"]
+
+
+def run(command, cwd=None):
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, cwd=cwd)
+    assert done.returncode == 0, done.stderr[-3000:]
+
+
+@pytest.fixture(scope="module")
+def ends(tmp_path_factory):
+    """What every method ends with, in one process and in two."""
+    folder = tmp_path_factory.mktemp("ends")
+    run([sys.executable, str(SCRIPT), str(folder / "one")])
+    run([*TORCHRUN, str(SCRIPT), str(folder / "two")])
+    return [torch.load(folder / name, weights_only=True) for name in ("one", "two")]
+
+
+@pytest.mark.parametrize("name", catalogue.names("methods"))
+def test_two_processes_learn_what_one_learns(name, ends):
+    one, two = (end[name] for end in ends)
+    assert len(one["losses"]) >= (1 if catalogue.find("methods", name).solves else 4)
+    assert one["losses"] == pytest.approx(two["losses"], rel=1e-9, abs=1e-12)
+    for part in ("model", "average", "method"):
+        if one[part] is None:  # what is solved has no average
+            assert two[part] is None
+            continue
+        assert one[part].keys() == two[part].keys()
+        for key, value in one[part].items():
+            tolerance = 1e-6 if value.is_floating_point() else 0  # a running sum in float32 may round differently
+            torch.testing.assert_close(two[part][key], value, rtol=tolerance, atol=tolerance, equal_nan=True)
+
+
+@pytest.mark.parametrize("how", ["torchrun", "devices"])
+def test_the_record_does_not_depend_on_the_number_of_processes(how, tmp_path):
+    settings = ["data.largest=30", "data.hide=ppl", "data.keep=0.6", "model.depth=8", "model.width=4"]
+    settings += ["train.epochs=2", "train.precision=64-true"]
+    command = ["train", "--method", "distribution_balanced"]
+    for setting in settings:
+        command += ["--set", setting]
+    run([sys.executable, "-m", "raretag", *command, "--out", "one"], tmp_path)
+    if how == "torchrun":
+        run([*TORCHRUN, "-m", "raretag", *command, "--out", "two"], tmp_path)
+    else:
+        run([sys.executable, "-m", "raretag", *command, "--devices", "2", "--out", "two"], tmp_path)
+    one, two = (json.loads((tmp_path / name / "record.json").read_text())["metrics"] for name in ("one", "two"))
+    assert numbers(one) == pytest.approx(numbers(two), abs=1e-5)
+
+
+def numbers(tree):
+    if isinstance(tree, dict):
+        return [number for value in tree.values() for number in numbers(value)]
+    if isinstance(tree, list):
+        return [number for value in tree for number in numbers(value)]
+    return [tree] if isinstance(tree, (int, float)) else []

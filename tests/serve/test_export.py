@@ -1,0 +1,89 @@
+"""Exported models say what PyTorch says, for batches of any size."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+import torch
+
+import raretag
+from raretag.serve.export import export
+from support.served import digits, feature_rows, train
+
+onnxruntime = pytest.importorskip("onnxruntime")
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    return digits(
+        tmp_path_factory.mktemp("digits") / "run", "model.name=small_resnet", "model.depth=8", "model.width=4"
+    )
+
+
+@pytest.fixture(scope="module")
+def table_run(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("table")
+    feature_rows(folder / "rows.csv")
+    return train(folder / "run", ["data.features=[a,b,c]", "data.labels=tags", "data.id=name"], folder / "rows.csv")
+
+
+def outputs(path, batch):
+    if path.suffix == ".pt2":
+        found = torch.export.load(path).module()(batch)
+        return [one.numpy() for one in (found if isinstance(found, tuple) else (found,))]
+    return onnxruntime.InferenceSession(str(path)).run(None, {"inputs": batch.numpy()})
+
+
+@pytest.mark.parametrize("ending", ["onnx", "pt2"])
+def test_logits_are_those_of_the_network_for_any_batch(run, tmp_path, ending):
+    model, path = raretag.load(run), tmp_path / f"m.{ending}"
+    assert export(model, path) < 1e-5
+    for items in (1, 3, 50):
+        batch = torch.rand(items, 1, 16, 16, generator=torch.Generator().manual_seed(items))
+        (logits,) = outputs(path, batch)
+        np.testing.assert_allclose(logits, model.logits(batch), atol=1e-5)
+    assert [one.name for one in tmp_path.iterdir()] == [path.name]
+
+
+@pytest.mark.parametrize("ending", ["onnx", "pt2"])
+def test_raw_features_go_in_and_decisions_come_out(table_run, tmp_path, ending):
+    model, path = raretag.load(table_run), tmp_path / f"m.{ending}"
+    values = feature_rows(tmp_path / "rows.csv", seed=1).astype(np.float32)
+    export(model, path, preprocess=True, decide=True)
+    probabilities, chosen = outputs(path, torch.from_numpy(values))
+    wanted = model.predict(values)
+    np.testing.assert_allclose(probabilities, wanted.probabilities, atol=1e-5)
+    clear = np.abs(wanted.probabilities - model.thresholds.numpy()) > 1e-5
+    assert (chosen == wanted.chosen)[clear].all()
+    assert clear.mean() > 0.9
+
+
+def test_an_onnx_file_knows_its_labels(table_run, tmp_path):
+    model = raretag.load(table_run)
+    export(model, tmp_path / "m.onnx")
+    session = onnxruntime.InferenceSession(str(tmp_path / "m.onnx"))
+    assert {value.shape[0] for value in (*session.get_inputs(), *session.get_outputs())} == {"batch"}
+    told = session.get_modelmeta().custom_metadata_map
+    assert tuple(json.loads(told["raretag"])["labels"]) == model.labels
+
+
+def test_counts_of_words_become_the_weights_of_training(tmp_path):
+    rows = [f'{{"text": "{word} and more {word}", "tags": ["{word}"]}}' for word in ("sun", "rain", "snow") * 20]
+    (tmp_path / "texts.jsonl").write_text("\n".join(rows))
+    model = raretag.load(train(tmp_path / "run", [], tmp_path / "texts.jsonl"))
+    export(model, tmp_path / "m.onnx", preprocess=True)
+    words = model.card["inputs"]["words"]
+    texts = ["rain rain and sun", "", "snow"]
+    counts = torch.tensor([[float(text.split().count(word)) for word in words] for text in texts])
+    (logits,) = outputs(tmp_path / "m.onnx", counts)
+    np.testing.assert_allclose(
+        model.probabilities(torch.from_numpy(logits)), model.predict(texts).probabilities, atol=1e-5
+    )
+
+
+@pytest.mark.parametrize("method", ["comic", "oltr", "lws"])
+def test_models_of_unusual_build_are_exported_too(tmp_path, method):
+    model = raretag.load(digits(tmp_path / "run", f"method.name={method}", "train.epochs=2"))
+    assert export(model, tmp_path / "m.onnx", decide=True) < 1e-5
