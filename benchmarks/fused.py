@@ -26,8 +26,8 @@ from torch.nn.functional import binary_cross_entropy_with_logits, softplus
 from torch.profiler import ProfilerActivity, profile
 
 from raretag.core import compiled, fused
-from raretag.core.catalogue import build_method
 from raretag.core.context import Context
+from raretag.core.method import build_method
 from raretag.core.objective import Objective
 from raretag.core.statistics import LabelStatistics
 from raretag.core.targets import Targets

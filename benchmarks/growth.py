@@ -24,8 +24,8 @@ import numpy as np
 import torch
 from scipy.sparse import csr_array
 
-from raretag.core.catalogue import build_method
 from raretag.core.context import Context
+from raretag.core.method import build_method
 from raretag.core.targets import Targets
 from raretag.labels.describe import describe
 from raretag.labels.split import split

@@ -27,9 +27,8 @@ import torch
 from scipy.sparse import csr_array
 from torch import Tensor
 
-from raretag.core.catalogue import build_method
 from raretag.core.context import Context
-from raretag.core.method import Method
+from raretag.core.method import Method, build_method
 from raretag.labels.store import LabelStore
 from raretag.streamed.head import StreamedHead
 from raretag.streamed.row_adagrad import RowAdagrad

@@ -16,13 +16,14 @@ import numpy as np
 import torch
 from sklearn.linear_model import LogisticRegressionCV
 
-from raretag.core.catalogue import build, build_method
+from raretag.core.method import build_method
+from raretag.core.registry import build
 from raretag.core.statistics import LabelStatistics
 from raretag.core.targets import Targets
 from raretag.engine.build import build_fabric, prepare
 from raretag.engine.config import compose
 from raretag.engine.fit import features
-from raretag.objective.strength import STRENGTHS
+from raretag.solvers.strength import STRENGTHS
 
 SETS = {
     "voc_mlt": ["data.name=voc_mlt", "data.size=160", "encoder.name=efficientnet_lite"],

@@ -18,8 +18,9 @@ from statistics import median
 
 import torch
 
-from raretag.core import catalogue
+from raretag.core import registry as registry
 from raretag.core.context import Context
+from raretag.core.method import build_method
 from raretag.core.targets import Targets
 from raretag.labels.store import LabelStore
 from raretag.models.small_resnet import SmallResnet
@@ -33,15 +34,15 @@ GOAL, GOAL_COMIC = 1.05, 3.2
 class Stepper:
     def __init__(self, name: str, labels: LabelStore) -> None:
         statistics = labels.statistics()
-        self.method = catalogue.build_method(name, statistics, items=ITEMS)
+        self.method = build_method(name, statistics, items=ITEMS)
         torch.manual_seed(0)
 
         def make_head(features: int) -> torch.nn.Module:
-            return catalogue.build(
+            return registry.build(
                 "models.heads", self.method.head, {}, features=features, labels=LABELS, statistics=statistics
             )
 
-        self.model = catalogue.build(
+        self.model = registry.build(
             "models.branches",
             self.method.branches,
             {},
@@ -74,7 +75,7 @@ def main() -> None:
     labels = LabelStore.from_dense(dense)
     images = torch.randn(BATCH, 3, 32, 32, generator=generator)
 
-    steppers = {name: Stepper(name, labels) for name in catalogue.names("methods")}
+    steppers = {name: Stepper(name, labels) for name in registry.names("methods")}
     ratios: dict[str, list[float]] = {name: [] for name in steppers}
     for number in range(chosen.rounds + 2):
         rows = torch.randint(ITEMS, (BATCH,), generator=generator)

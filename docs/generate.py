@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import ast
 import inspect
 import sys
 from pathlib import Path
 
-from raretag.core import catalogue
+from raretag.core import registry as registry
 from raretag.engine.config import Config
 from raretag.engine.recipes import RECIPES
+from raretag.methods import FILLS
 
 PAGE = Path(__file__).parent / "methods.md"
 HEAD = """# Methods
@@ -32,22 +32,23 @@ items, `sum` is the plain sum, `kept` the mean over the terms that count.
 
 
 def page() -> str:
-    entries = catalogue.entries("methods")
+    entries = registry.entries("methods")
     table = ["| method | what it is | fills |", "|---|---|---|"]
-    table += [f"| [{entry.name}](#{entry.name}) | {entry.summary} | {' '.join(entry.slots)} |" for entry in entries]
-    return "\n\n".join([HEAD, "\n".join(table), *(section(entry.name) for entry in entries)]) + "\n"
+    table += [
+        f"| [{entry.name}](#{entry.name}) | {entry.summary} | {' '.join(FILLS[entry.name])} |" for entry in entries
+    ]
+    return "\n\n".join([HEAD, "\n".join(table), *(section(entry) for entry in entries)]) + "\n"
 
 
-def section(name: str) -> str:
-    text = (catalogue.folder("methods") / f"{name}.py").read_text(encoding="utf-8")
-    docstring = ast.get_docstring(ast.parse(text)) or ""
+def section(entry: registry.Entry) -> str:
+    name = entry.name
     options = [
         f"| `{option}` | `{parameter.default!r}` |"
-        for option, parameter in catalogue.parameters(catalogue.find("methods", name)).items()
+        for option, parameter in registry.parameters(registry.find("methods", name)).items()
         if parameter.kind is inspect.Parameter.KEYWORD_ONLY and option not in ("items", "seed")
     ]
     listed = "\n".join(["| option | default |", "|---|---|", *options])
-    return f"## {name}\n\n```text\n{docstring}\n```\n\n{listed}"
+    return f"## {name}\n\n```text\n{entry.docstring}\n```\n\n{listed}"
 
 
 SETTINGS_HEAD = """# Settings

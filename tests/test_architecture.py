@@ -22,6 +22,7 @@ MAY_IMPORT = {
     "data": {"core", "labels"},
     "report": set(),
     "methods": {"core", "objective", "sampling", "models"},
+    "solvers": {"core", "objective", "models"},
     "engine": {"core", "labels", "metrics"},
     "suggest": {"core", "labels", "metrics", "engine"},
     # reads new items as `data` reads those of training, and rebuilds the model as `engine` builds it

@@ -15,15 +15,15 @@ _HOMES = {
     "Objective": "raretag.core.objective",
     "Targets": "raretag.core.targets",
     "UserError": "raretag.core.errors",
-    "build_method": "raretag.core.catalogue",
+    "build_method": "raretag.core.method",
     "load": "raretag.serve.predictor",
 }
 _ROOMS = ("core", "data", "engine", "labels", "methods", "metrics", "models", "objective", "sampling", "serve")
 
 if TYPE_CHECKING:
-    from raretag.core.catalogue import build_method
     from raretag.core.context import Context
     from raretag.core.errors import UserError
+    from raretag.core.method import build_method
     from raretag.core.objective import Objective
     from raretag.core.statistics import LabelStatistics
     from raretag.core.targets import Targets

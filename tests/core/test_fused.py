@@ -11,11 +11,10 @@ from torch import Tensor, nn
 from torch.profiler import ProfilerActivity, profile
 
 from raretag.core import compiled, fused
-from raretag.core.catalogue import build_method
 from raretag.core.context import Context
 from raretag.core.errors import UserError
 from raretag.core.logistic import Logistic, Price, power
-from raretag.core.method import Method
+from raretag.core.method import Method, build_method
 from raretag.core.objective import Objective
 from raretag.core.parts import Complete, Weigh
 from raretag.core.statistics import LabelStatistics

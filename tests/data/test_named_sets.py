@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import functools
 import inspect
 import json
@@ -13,7 +12,7 @@ import numpy as np
 import pytest
 import torch
 
-from raretag.core import catalogue
+from raretag.core import registry as registry
 from raretag.core.errors import UserError
 from raretag.labels.groups import groups
 from raretag.labels.longtail import exponential_counts
@@ -22,7 +21,7 @@ from support.paths import REPOSITORY
 DATA = Path(os.environ.get("RARETAG_DATA", REPOSITORY.parent / "shared" / "data"))
 GOLDEN = json.loads((REPOSITORY / "tests" / "golden" / "loss-vectors.json").read_text())["other"]
 OWN = {"digits", "table", "python"}  # not read from a folder of named sets
-NAMED = [name for name in catalogue.names("data") if name not in OWN]
+NAMED = [name for name in registry.names("data") if name not in OWN]
 
 
 def needs(*names):
@@ -31,7 +30,7 @@ def needs(*names):
 
 
 def source(name, root=DATA, **options):
-    return catalogue.build("data", name, options, seed=0, root=root)
+    return registry.build("data", name, options, seed=0, root=root)
 
 
 @functools.cache
@@ -45,23 +44,17 @@ def positives(store):
 
 @pytest.mark.parametrize("name", NAMED)
 def test_says_in_plain_text_what_it_is_where_to_get_it_and_which_files_it_needs(name):
-    tree = ast.parse((catalogue.folder("data") / f"{name}.py").read_text())
-    paragraphs = ast.get_docstring(tree).split("\n\n")
-    assert len(paragraphs) >= 2
-    assert "\n" not in paragraphs[0]
-    files = [
-        ast.literal_eval(node.value)
-        for node in tree.body
-        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "FILES"
-    ]
-    assert len(files) == 1
-    assert all(isinstance(file, str) and not file.startswith("/") for file in files[0])
+    entry = next(entry for entry in registry.entries("data") if entry.name == name)
+    assert entry.source
+    assert "\n" not in entry.summary
+    assert entry.files
+    assert all(isinstance(file, str) and not file.startswith("/") for file in entry.files)
 
 
 @pytest.mark.parametrize("name", NAMED)
 def test_takes_named_options_and_gives_labels_without_images(name):
-    maker = catalogue.find("data", name)
-    options = catalogue.parameters(maker).values()
+    maker = registry.find("data", name)
+    options = registry.parameters(maker).values()
     assert all(option.kind is inspect.Parameter.KEYWORD_ONLY for option in options)
     assert callable(maker.load)
     assert callable(maker.labels)

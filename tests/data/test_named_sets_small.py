@@ -9,12 +9,12 @@ import pytest
 import torch
 from PIL import Image
 
-from raretag.core import catalogue
+from raretag.core import registry as registry
 from raretag.core.errors import UserError
 
 
 def source(name, root, **options):
-    return catalogue.build("data", name, options, seed=0, root=root)
+    return registry.build("data", name, options, seed=0, root=root)
 
 
 def positives(store):
@@ -145,7 +145,7 @@ def test_open_images_takes_some_classes_only(tmp_path):
 
 def test_svmlight_and_arff_files_of_a_user_are_split(tmp_path):
     rows = "".join(f"{n % 3},{3 + n % 2} {n % 5}:1 7:{n}\n" for n in range(60))
-    made = catalogue.build("data", "svmlight", {"train": str(write(tmp_path, {"x.svm": rows}) / "x.svm")}, seed=0)
+    made = registry.build("data", "svmlight", {"train": str(write(tmp_path, {"x.svm": rows}) / "x.svm")}, seed=0)
     data = made.load()
     assert (len(data.train) + len(data.validation), len(data.test)) == (48, 12)
     row = int(data.test.labels.ids[5].split("/")[1])
@@ -153,7 +153,7 @@ def test_svmlight_and_arff_files_of_a_user_are_split(tmp_path):
     assert data.test.labels.lists()[5] == [row % 3, 3 + row % 2]
     arff = "@relation 'a: -C 2'\n@attribute l {0,1}\n@attribute m {0,1}\n@attribute x numeric\n@data\n"
     arff += "".join(f"{n % 2},{'?' if n % 3 == 0 else 1},{n}\n" for n in range(30))
-    made = catalogue.build("data", "arff", {"train": str(write(tmp_path, {"x.arff": arff}) / "x.arff")}, seed=0)
+    made = registry.build("data", "arff", {"train": str(write(tmp_path, {"x.arff": arff}) / "x.arff")}, seed=0)
     data = made.load()
     row = int(data.train.inputs.batch(torch.tensor([0]))[0, 0])
     expected = [row % 2, np.nan if row % 3 == 0 else 1]

@@ -12,7 +12,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from raretag.core import catalogue
+from raretag.core import registry as registry
 from raretag.core.errors import UserError
 from raretag.data.python import from_arrays, from_huggingface, from_torch
 from raretag.data.reading.cells import guess_delimiter
@@ -152,14 +152,14 @@ def test_quotes_inside_a_tsv_are_letters(write):
 
 
 def test_a_table_can_be_built_by_name_with_checked_options(write):
-    data = catalogue.build("data", "table", {"file": write("a.csv", csv())}, seed=3, root=None).load()
+    data = registry.build("data", "table", {"file": write("a.csv", csv())}, seed=3, root=None).load()
     assert data.notes["seed"] == 3
     with pytest.raises(UserError, match="no option 'fil'"):
-        catalogue.build("data", "table", {"fil": "x"}, seed=0, root=None)
+        registry.build("data", "table", {"fil": "x"}, seed=0, root=None)
 
 
 def test_only_data_sets_are_listed():
-    assert not {"reading", "inputs", "python"} & set(catalogue.names("data"))
+    assert not {"reading", "inputs", "python"} & set(registry.names("data"))
 
 
 @given(st.lists(st.lists(st.sampled_from("abcdef"), unique=True), min_size=20, max_size=40))

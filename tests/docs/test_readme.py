@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from raretag.core import catalogue
+from raretag.core import registry as registry
 from raretag.engine.config import compose
 
 ROOT = Path(__file__).parents[2]
@@ -31,7 +31,7 @@ def test_the_settings_of_the_readme_exist(command):
     changes = [word for before, word in pairwise(words) if before == "--set"]
     config = compose(None, changes)
     method = words[words.index("--method") + 1] if "--method" in words else config.method.name
-    assert method in ("auto", *catalogue.names("methods"))
+    assert method in ("auto", *registry.names("methods"))
 
 
 def test_links_of_the_documents_lead_somewhere():

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from raretag.core import catalogue
+from raretag.core import registry as registry
 
 SCRIPT = Path(__file__).parents[1] / "support" / "train_every_method.py"
 TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "--standalone"]
@@ -28,10 +28,10 @@ def ends(tmp_path_factory):
     return [torch.load(folder / name, weights_only=True) for name in ("one", "two")]
 
 
-@pytest.mark.parametrize("name", catalogue.names("methods"))
+@pytest.mark.parametrize("name", registry.names("methods"))
 def test_two_processes_learn_what_one_learns(name, ends):
     one, two = (end[name] for end in ends)
-    assert len(one["losses"]) >= (1 if catalogue.find("methods", name).solves else 4)
+    assert len(one["losses"]) >= (1 if registry.find("methods", name).solves else 4)
     assert one["losses"] == pytest.approx(two["losses"], rel=1e-9, abs=1e-12)
     for part in ("model", "average", "method"):
         if one[part] is None:  # what is solved has no average

@@ -9,9 +9,10 @@ import torch
 from safetensors.torch import load_file
 
 from raretag.cli.main import main
-from raretag.core import catalogue
+from raretag.core import registry as registry
 from raretag.core.context import Context
 from raretag.core.errors import UserError
+from raretag.core.method import build_method
 from raretag.core.targets import Targets
 from raretag.engine.config import Data, compose
 from raretag.engine.run import run as train
@@ -64,7 +65,7 @@ def runs(folder):
 
 def drawn(number, words, **options):
     name, told = papers.find(number)
-    return catalogue.build("figures", name, told | options).draw(words)
+    return registry.build("figures", name, told | options).draw(words)
 
 
 def heights(container):
@@ -115,7 +116,7 @@ def test_every_figure_is_drawn(number, runs, tmp_path):
 
 def test_every_figure_of_the_papers_has_a_command():
     assert set(papers.numbers()) == {*FIGURES, "db-10"}  # db-10 and db-7 are one drawing
-    assert {name for name, _ in papers.numbers().values()} == set(catalogue.names("figures"))
+    assert {name for name, _ in papers.numbers().values()} == set(registry.names("figures"))
 
 
 def test_bars_and_points_are_the_runs_f1_from_head_to_tail(runs):
@@ -226,7 +227,7 @@ def test_resampling_shows_what_the_sampler_draws(tmp_path, monkeypatch):
     own, along = (np.array(heights(bars)) for bars in right.containers)
     from scipy.sparse import csr_array
 
-    drawn_rows = catalogue.build("sampling", "class_aware", {}, positives=csr_array(dense), seed=0).epoch(0)
+    drawn_rows = registry.build("sampling", "class_aware", {}, positives=csr_array(dense), seed=0).epoch(0)
     assert own + along == pytest.approx(dense[drawn_rows.numpy()].sum(0)[order])
     expected = [np.mean([np.mean(dense[dense[:, j] == 1, i]) for j in range(3)]) * len(drawn_rows) for i in order]
     (line,) = (line for line in right.lines if line.get_label() == "expected")
@@ -312,7 +313,7 @@ def test_a_run_stopped_within_an_epoch_leaves_the_same_numbers_to_draw(runs, tmp
 
 def test_branch_losses_are_means_over_the_steps_of_an_epoch():
     statistics = LabelStore.from_dense(np.eye(3)).statistics()
-    method = catalogue.build_method("comic", statistics, items=3, correction=False, balance=False).train()
+    method = build_method("comic", statistics, items=3, correction=False, balance=False).train()
     targets = Targets(torch.eye(3), torch.ones(3, 3, dtype=torch.bool))
     outputs = torch.randn(2, 3, 3, 3, generator=torch.Generator().manual_seed(0))
     for one in outputs:

@@ -12,10 +12,10 @@ import torch.distributed as dist
 import torch.multiprocessing as mp
 from torch import Tensor
 
-from raretag.core.catalogue import build, build_method
 from raretag.core.context import Context
 from raretag.core.errors import UserError
-from raretag.core.method import Method
+from raretag.core.method import Method, build_method
+from raretag.core.registry import build
 from raretag.core.statistics import LabelStatistics
 from raretag.core.targets import Targets
 from raretag.models.heads.linear import Linear

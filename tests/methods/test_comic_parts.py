@@ -8,10 +8,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from raretag.core.catalogue import build_method
 from raretag.core.context import Context
 from raretag.core.errors import UserError
-from raretag.core.method import Method
+from raretag.core.method import Method, build_method
 from raretag.core.statistics import LabelStatistics
 from raretag.core.targets import Completed, Targets
 from raretag.methods.multi_focal import MultiFocalScore

@@ -7,8 +7,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from raretag.core.catalogue import names
 from raretag.core.context import Context
+from raretag.core.registry import names
 from raretag.core.targets import Targets
 from support.batches import ALL, EDGES, EPOCHS, ITEMS, SAMES, a_batch, fit, label, loss_and_gradient, make
 from support.cases import CASES
@@ -59,7 +59,7 @@ def test_what_is_stored_under_an_unknown_label_does_not_matter(case: Case, optio
 @every_edge
 def test_the_gradient_is_that_of_the_value(case: Case, options: Options) -> None:
     if not case.true_gradient or options.get("detach_focus"):
-        pytest.skip("stops gradients on purpose; tests/test_golden.py holds them")
+        pytest.skip("stops gradients on purpose; tests/methods/test_golden.py holds them")
     logits, targets, index, positives = a_batch()
     for epoch in case.epochs:
         method = make(case.name, options, positives).eval()

@@ -11,9 +11,9 @@ import torch.distributed as dist
 import torch.multiprocessing as mp
 from torch import Tensor
 
-from raretag.core.catalogue import build_method
 from raretag.core.context import Context
 from raretag.core.errors import UserError
+from raretag.core.method import build_method
 from raretag.core.statistics import LabelStatistics
 from raretag.core.targets import Targets
 from raretag.methods.role import SURE, UNSURE, Role

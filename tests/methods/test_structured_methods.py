@@ -14,9 +14,9 @@ import torch.multiprocessing as mp
 from torch import Tensor
 from torch.nn.functional import binary_cross_entropy_with_logits
 
-from raretag.core.catalogue import build, build_method, names
 from raretag.core.errors import UserError
-from raretag.core.method import Method
+from raretag.core.method import Method, build_method
+from raretag.core.registry import build, names
 from raretag.core.statistics import LabelStatistics
 from raretag.core.targets import Targets
 from raretag.methods.oltr import centroids

@@ -11,8 +11,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from raretag.core.catalogue import build
 from raretag.core.errors import UserError
+from raretag.core.registry import build
 from raretag.data.inputs.images import normalised  # as photographs really come
 from raretag.models.layers.batch_norm import BatchNorm2d
 from raretag.models.layers.frozen import freeze

@@ -11,8 +11,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from raretag.core.catalogue import build, names
 from raretag.core.errors import UserError
+from raretag.core.registry import build, names
 from raretag.core.statistics import LabelStatistics
 from raretag.models.heads.label_graph import LabelGraph, adjacency
 from raretag.models.heads.memory import Memory

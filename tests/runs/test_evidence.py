@@ -8,7 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from raretag.core.catalogue import build_method
+from raretag.core.method import build_method
+
 from raretag.core.context import Context
 from raretag.core.statistics import LabelStatistics
 from raretag.core.targets import Targets

@@ -7,7 +7,7 @@ import pytest
 import torch
 from scipy.sparse import csr_array
 
-from raretag.core import catalogue
+from raretag.core import registry as registry
 from raretag.core.errors import UserError
 from raretag.engine.batches import cut, share
 from raretag.sampling.loading.stream import Stream
@@ -21,10 +21,10 @@ def long_tailed(items=400, labels=8, seed=0):
 
 
 def build(name, dense, **options):
-    return catalogue.build("sampling", name, options, positives=csr_array(dense), seed=3)
+    return registry.build("sampling", name, options, positives=csr_array(dense), seed=3)
 
 
-every_sampler = pytest.mark.parametrize("name", catalogue.names("sampling"))
+every_sampler = pytest.mark.parametrize("name", registry.names("sampling"))
 
 
 @every_sampler

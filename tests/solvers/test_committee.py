@@ -7,14 +7,15 @@ import pytest
 import torch
 
 import raretag
-from raretag.core.catalogue import build, build_method
+from raretag.core.method import build_method
+from raretag.core.registry import build
 from raretag.core.statistics import LabelStatistics
 from raretag.core.targets import Targets
 from raretag.data.python import from_arrays
 from raretag.engine.config import compose
 from raretag.engine.run import run
-from raretag.methods.committee import highest
-from raretag.objective.strength import mean_precision
+from raretag.solvers.committee import highest
+from raretag.solvers.strength import mean_precision
 
 
 def crossed(items=400, labels=3):

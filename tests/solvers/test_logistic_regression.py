@@ -16,7 +16,7 @@ from raretag.data.python import from_arrays
 from raretag.engine.config import compose
 from raretag.engine.run import run
 from raretag.metrics.average_precision import average_precision
-from raretag.objective.strength import mean_precision, solved
+from raretag.solvers.strength import mean_precision, solved
 
 
 def problem(items=120, width=6, labels=3):

@@ -12,10 +12,9 @@ from hypothesis import strategies as st
 from torch import Tensor
 from torch.nn.functional import linear
 
-from raretag.core.catalogue import build_method
 from raretag.core.context import Context
 from raretag.core.errors import UserError
-from raretag.core.method import Method
+from raretag.core.method import Method, build_method
 from raretag.core.statistics import LabelStatistics
 from raretag.labels.store import LabelStore
 from raretag.streamed.head import StreamedHead
@@ -27,9 +26,7 @@ ITEMS, LABELS, FEATURES, ROWS = 12, 13, 6, 5
 EXCLUDED = {
     "role",
     "oltr",
-    "logistic_regression",
-    "committee",
-}  # a number for each item and label; a head with a memory; no steps
+}  # a number for each item and label; a head with a memory
 OTHERS = [
     ("dynamic_pseudo_labels", {"draw": "labels", "q": 0.3}),
     ("dynamic_pseudo_labels", {"draw": "labels", "q": 0.3, "reading": "paper", "precision": "uint8"}),

@@ -5,9 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from raretag.core.catalogue import build_method
 from raretag.core.context import Context
-from raretag.core.method import Method
+from raretag.core.method import Method, build_method
 from raretag.core.statistics import LabelStatistics
 from raretag.core.targets import Targets
 from support.cases import CASES

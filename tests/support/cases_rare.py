@@ -62,13 +62,6 @@ def _(at: Label, mode="average_w", beta=0.99, **score) -> float:
     return class_balanced(at, mode, beta) * bce_or_focal(at.p, at.y, **score)
 
 
-@case("logistic_regression", unknown=None)
-@case("committee", unknown=None)
-def _(at: Label) -> float:
-    n, items = at.seen, at.batch.items
-    return (items / (2 * n) if at.y else items / (2 * (items - n))) * cross_entropy(at.p, at.y)
-
-
 @case("inverse_frequency", {"normalise": False, **IGNORE}, {"score": "focal"})
 def _(at: Label, normalise=True, **score) -> float:
     rarest = min(seen(at.batch, c) for c in range(len(at.batch.n)))

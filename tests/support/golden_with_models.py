@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from raretag.core.catalogue import build_method
+from raretag.core.method import build_method
 from raretag.core.objective import Objective
 from raretag.core.parts import Score
 from raretag.core.statistics import LabelStatistics

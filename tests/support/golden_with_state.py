@@ -9,8 +9,8 @@ from unittest.mock import patch
 import torch
 from torch import Tensor
 
-from raretag.core.catalogue import build_method
 from raretag.core.context import Context
+from raretag.core.method import build_method
 from raretag.core.statistics import LabelStatistics
 from raretag.core.targets import Targets
 

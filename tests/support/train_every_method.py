@@ -12,7 +12,7 @@ from pathlib import Path
 
 import torch
 
-from raretag.core import catalogue
+from raretag.core import registry as registry
 from raretag.engine.build import build_fabric, prepare
 from raretag.engine.config import compose
 from raretag.engine.fit import fit
@@ -38,7 +38,7 @@ def main(out: Path) -> None:
     fabric = build_fabric(compose(None, SETTINGS).train)
     fabric.launch()
     ends = {}
-    for name in catalogue.names("methods"):
+    for name in registry.names("methods"):
         config = compose(None, [*SETTINGS, *OPTIONS.get(name, [])], method__name=name)
         training = prepare(config, fabric).training
         losses = [step.loss for step in fit(training)]

@@ -13,8 +13,8 @@ from typing import Any, Self
 import yaml
 from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 
-from raretag.core.catalogue import nearest
 from raretag.core.errors import UserError
+from raretag.core.registry import nearest
 
 FOLDER = Path(__file__).parent / "plans"
 

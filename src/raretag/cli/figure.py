@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from raretag.cli.screen import screen
-from raretag.core import catalogue
+from raretag.core import registry as registry
 from raretag.core.errors import UserError
 from raretag.engine.config import parsed
 from raretag.figures.parts import papers
@@ -18,7 +18,7 @@ def draw_figure(name: str, words: list[str], out: Path, changes: list[str]) -> N
     from raretag.figures.parts.canvas import check_picture, save  # matplotlib is loaded here
 
     check_picture(out)
-    save(catalogue.build("figures", drawing, options).draw(words), out)
+    save(registry.build("figures", drawing, options).draw(words), out)
     screen().print(f"picture: {out}")
 
 

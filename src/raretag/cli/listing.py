@@ -10,8 +10,9 @@ from rich.table import Table
 
 from raretag.bench import plan as plans
 from raretag.cli.screen import screen
-from raretag.core import catalogue
+from raretag.core import registry as registry
 from raretag.figures.parts import papers
+from raretag.methods import FILLS
 
 WIDE = 120  # columns of a terminal from which there is room for more than name and summary
 ROOMS = {"methods": "methods", "data": "data", "models": "models", "samplers": "sampling", "figures": "figures"}
@@ -21,7 +22,7 @@ def show(room: str, *, plain: bool) -> None:
     if room == "plans":
         show_plans(plain=plain)
         return
-    entries = catalogue.entries(ROOMS[room])
+    entries = registry.entries(ROOMS[room])
     if plain:
         print("\n".join(entry.name for entry in entries))
         return
@@ -48,15 +49,15 @@ def show_plans(*, plain: bool) -> None:
         print(name if plain else f"{name:16s} {plan.title} ({plan.source})")
 
 
-def of_method(entry: catalogue.Entry) -> dict[str, str]:
-    return {"from": cited(entry.source), "fills": " ".join(entry.slots)}
+def of_method(entry: registry.Entry) -> dict[str, str]:
+    return {"from": cited(entry.source), "fills": " ".join(FILLS.get(entry.name, ()))}
 
 
-def of_figure(entry: catalogue.Entry) -> dict[str, str]:
+def of_figure(entry: registry.Entry) -> dict[str, str]:
     return {"also called": " ".join(number for number, (name, _) in papers.numbers().items() if name == entry.name)}
 
 
-def of_data(entry: catalogue.Entry) -> dict[str, str]:
+def of_data(entry: registry.Entry) -> dict[str, str]:
     root = os.environ.get("RARETAG_DATA")
     missing = entry.missing(None if root is None else Path(root))
     state = "" if not entry.files else f"missing {missing[0].split('|')[0]}" if missing else "present"

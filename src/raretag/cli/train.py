@@ -11,8 +11,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from raretag.cli.screen import screen
 from raretag.cli.table import results
-from raretag.core import catalogue
-from raretag.core.catalogue import SLOTS
+from raretag.core import SLOTS
+from raretag.core import registry as registry
 from raretag.core.errors import UserError
 from raretag.engine.config import READERS, Config, checked, compose, flat, read
 from raretag.engine.folder import is_finished, refuse_existing
@@ -112,7 +112,7 @@ def stored(folder: Path, told: Config | None) -> Config:
 def check_names(config: Config) -> None:
     """Misspelt names are found before torch is loaded."""
     name, file = config.data.name, file_of(config)
-    if name not in catalogue.names("data") and any(mark in name for mark in "./\\"):
+    if name not in registry.names("data") and any(mark in name for mark in "./\\"):
         state = f"is not one of {', '.join(READERS)}" if Path(name).exists() else "does not exist"
         raise UserError(f"the data file '{name}' {state}; data sets by name: `raretag list data`")
     roots = [Path(), *(Path(root) for root in (config.data.root, os.environ.get("RARETAG_DATA")) if root)]
@@ -121,8 +121,8 @@ def check_names(config: Config) -> None:
     named = [("data", config.data.name), ("methods", config.method.name), ("models", config.model.name)]
     named += [("models", config.encoder.name), ("sampling", config.sampler.name), ("models.heads", config.head.name)]
     for room, name in named:
-        if name not in ("auto", "none") and name not in catalogue.names(room):
-            raise UserError(f"there is no '{name}' in {room}; {catalogue.nearest(name, catalogue.names(room))}")
+        if name not in ("auto", "none") and name not in registry.names(room):
+            raise UserError(f"there is no '{name}' in {room}; {registry.nearest(name, registry.names(room))}")
 
 
 def watched(config: Config, folder: Path, *, resume: bool, overwrite: bool, train: Any) -> dict[str, Any]:

@@ -15,7 +15,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from raretag.core.settled import settled
+from raretag.core.barrier import barrier
 
 _GOLDEN = -7046029254386353131  # 0x9E3779B97F4A7C15 as a signed number
 _FIRST = -4658895280553007687  # 0xBF58476D1CE4E5B9
@@ -40,7 +40,7 @@ def key(*parts: int | Tensor) -> Tensor:
     state = torch.zeros((), dtype=torch.int64)
     for part in parts:
         part = torch.as_tensor(part, dtype=torch.int64)
-        state = settled(state) if state.dim() else state  # the key of a row is not made again for each label
+        state = barrier(state) if state.dim() else state  # the key of a row is not made again for each label
         state = mix(state.to(part.device) + _GOLDEN + part)
     return state
 

@@ -21,9 +21,9 @@ import torch
 from torch import Tensor
 
 from raretag.core.analytic import kept, value_and_slope
+from raretag.core.barrier import barrier
 from raretag.core.context import Context
 from raretag.core.numerics import in_full_precision
-from raretag.core.settled import settled
 from raretag.core.targets import Completed, Targets
 
 if TYPE_CHECKING:
@@ -154,6 +154,6 @@ def pass_over(
     terms, slope = value_and_slope(objective, z, t, context)
     # One number for each label holds rows and labels apart. As a single long loop the slopes could not be made in the
     # loop that sums the rows, and what both need would go through memory.
-    scale = settled(scale.repeat(z.shape[1]))
+    scale = barrier(scale.repeat(z.shape[1]))
     terms, slope = torch.where(counts, terms, 0.0), torch.where(counts, scale * slope, 0.0)
     return terms.sum(1), counts.to(z.dtype).sum(1), slope.to(logits.dtype)

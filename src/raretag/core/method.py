@@ -1,17 +1,20 @@
-"""What the engine and the user's own loop see of a method."""
+"""What the engine and the user's own loop see of a method, and methods by their names."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from raretag.core import registry
 from raretag.core.context import NOWHERE, Context
+from raretag.core.errors import UserError
 from raretag.core.numerics import in_full_precision
 from raretag.core.objective import Objective
+from raretag.core.statistics import LabelStatistics
 from raretag.core.targets import Targets
 
 
@@ -96,3 +99,41 @@ class Method(nn.Module):
     def learned(self) -> dict[str, Any]:
         """What a later run may want to know, ready for JSON; it goes into the record."""
         return {}
+
+
+def build_method(name: str, statistics: LabelStatistics, *, items: int, seed: int = 0, **options: Any) -> Method:
+    """A method by its name: `build_method("focal", labels.statistics(), items=len(labels), gamma=2.0)`."""
+    return make_method(name, options, statistics, items=items, seed=seed)
+
+
+def make_method(name: str, options: Mapping[str, Any], statistics: LabelStatistics, *, items: int, seed: int) -> Method:
+    """The same for options that a user typed, which may have any name."""
+    method: Method = registry.build(
+        "methods", name, options, kind=Method, statistics=statistics, items=items, seed=seed
+    )
+    return method
+
+
+Base = str | Mapping[str, Any] | Method  # a method's name, {"name": ..., **options}, or a method
+
+
+def build_base(owner: str, base: Base, statistics: LabelStatistics, *, items: int, seed: int) -> Method:
+    """The method below `owner`, as in "PLM over any row of the table".
+
+    It must be one objective and nothing else, or replacing a slot would lose the rest.
+    """
+    if isinstance(base, Method):
+        method, name = base, type(base).__name__
+    else:
+        options = {"name": base} if isinstance(base, str) else dict(base)
+        name = options.pop("name", None)
+        if not isinstance(name, str):
+            raise UserError(f"{owner}: {base!r} is not a method; expected a name or {{name: ..., option: value}}")
+        if name == owner:
+            raise UserError(f"{owner}.base is '{owner}' again; expected another method")
+        method = make_method(name, options, statistics, items=items, seed=seed)
+    if any(getattr(type(method), verb) is not getattr(Method, verb) for verb in ("loss", "observe", "end_epoch")):
+        raise UserError(f"{owner}: '{name}' has a loss with a term beyond its objective; expected a method without")
+    if any(getattr(method, wish) != getattr(Method, wish) for wish in ("head", "branches", "stages")):
+        raise UserError(f"{owner}: '{name}' wants a model or stages of its own; expected a method that is a loss alone")
+    return method

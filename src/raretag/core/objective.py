@@ -18,8 +18,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor, nn
 
-from raretag.core import fused, processes
-from raretag.core.catalogue import SLOTS
+from raretag.core import SLOTS, fused, processes
 from raretag.core.context import NOWHERE, Context
 from raretag.core.errors import UserError
 from raretag.core.numerics import in_full_precision

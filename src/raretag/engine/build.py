@@ -1,4 +1,4 @@
-"""From a configuration to the objects of a run. Names are looked up in the catalogue; nothing is written."""
+"""From a configuration to the objects of a run. Names are looked up in the registry; nothing is written."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from lightning_fabric import Fabric
 from lightning_fabric.strategies import DDPStrategy
 from torch import Tensor, nn
 
-from raretag.core import catalogue
+from raretag.core import registry as registry
 from raretag.core.errors import UserError
-from raretag.core.method import Method
+from raretag.core.method import Method, make_method
 from raretag.core.statistics import LabelStatistics
 from raretag.engine.card import RawInputs
 from raretag.engine.config import Config, Named, Train
@@ -59,9 +59,7 @@ def prepare(
             data = encoded(data, encoder, workers=config.train.workers, say=say)
     config = with_method(config, data, say, own_model=model is not None)
     statistics = data.train.labels.statistics()
-    method = catalogue.make_method(
-        config.method.name, config.method.options, statistics, items=len(data.train), seed=config.seed
-    )
+    method = make_method(config.method.name, config.method.options, statistics, items=len(data.train), seed=config.seed)
     if data.truth is not None:
         for part in method.modules():
             if hasattr(part, "truth"):  # counts how many of its corrections are right
@@ -96,7 +94,7 @@ def prepare(
     def make_sampler(name: str | None) -> Sampler:
         chosen = config.sampler.name if name is None else name
         options = config.sampler.options if chosen == config.sampler.name else {}
-        sampler: Sampler = catalogue.build("sampling", chosen, options, positives=positives, seed=config.seed)
+        sampler: Sampler = registry.build("sampling", chosen, options, positives=positives, seed=config.seed)
         return sampler
 
     make_sampler(None)  # a misspelt option is found now, not when training begins
@@ -166,7 +164,7 @@ def raw_inputs(data: DataSet) -> RawInputs:
 
 
 def build_backbone(chosen: Named, shape: tuple[int, ...]) -> nn.Module:
-    backbone: nn.Module = catalogue.build(
+    backbone: nn.Module = registry.build(
         "models", chosen.name, chosen.options, channels=shape[0], size=math.prod(shape)
     )
     return backbone
@@ -177,7 +175,7 @@ def build_model(config: Config, shape: tuple[int, ...], statistics: LabelStatist
     labels = statistics.labels
 
     def make_head(features: int) -> nn.Module:
-        head: nn.Module = catalogue.build(
+        head: nn.Module = registry.build(
             "models.heads",
             config.head.name,
             config.head.options,
@@ -187,7 +185,7 @@ def build_model(config: Config, shape: tuple[int, ...], statistics: LabelStatist
         )
         return head
 
-    model: nn.Module = catalogue.build(
+    model: nn.Module = registry.build(
         "models.branches",
         config.branches.name,
         config.branches.options,

@@ -13,8 +13,8 @@ from typing import Any, Literal
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from raretag.core.catalogue import nearest
 from raretag.core.errors import UserError
+from raretag.core.registry import nearest
 from raretag.engine.recipes import RECIPES
 
 

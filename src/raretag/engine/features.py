@@ -11,7 +11,7 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from raretag.core import catalogue
+from raretag.core import registry as registry
 from raretag.labels.collection import Inputs
 
 Rule = Literal["auto", "raw", "counts", "dense", "rows"]
@@ -44,7 +44,7 @@ def before(rule: Rule, size: int, backbone: nn.Module) -> nn.Module:
     """The backbone behind the module of its rule; an unsettled rule is that of a run from before there were any."""
     if rule in ("auto", "raw"):
         return backbone
-    prepared: nn.Module = catalogue.build("models.prepare", rule, {}, size=size, backbone=backbone)
+    prepared: nn.Module = registry.build("models.prepare", rule, {}, size=size, backbone=backbone)
     return prepared
 
 

@@ -12,7 +12,7 @@ import torch
 from scipy.sparse import csr_array
 from torch import Tensor
 
-from raretag.core import catalogue
+from raretag.core import registry as registry
 from raretag.core.errors import UserError
 from raretag.engine.config import Data
 from raretag.labels import corrections
@@ -24,9 +24,7 @@ from raretag.labels.store import LabelStore
 
 def find_source(settings: Data, seed: int) -> Any:
     root = settings.root or os.environ.get("RARETAG_DATA")
-    return catalogue.build(
-        "data", settings.name, settings.options, seed=seed, root=None if root is None else Path(root)
-    )
+    return registry.build("data", settings.name, settings.options, seed=seed, root=None if root is None else Path(root))
 
 
 def load(settings: Data, seed: int) -> DataSet:
@@ -81,7 +79,7 @@ class Look:
 
 
 def look(settings: Data, seed: int) -> Look:
-    if "validation" in catalogue.parameters(catalogue.find("data", settings.name)):
+    if "validation" in registry.parameters(registry.find("data", settings.name)):
         settings = settings.model_copy(update={"validation": settings.options.get("validation", 0.0)})
     source = find_source(settings, seed)
     if not callable(getattr(source, "labels", None)):

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from matplotlib.figure import Figure
 
-from raretag.core import catalogue
+from raretag.core import registry as registry
 from raretag.core.errors import UserError
 from raretag.figures.parts.canvas import BLUE, HATCHED, ORANGE, canvas, grid, label_axis, mark_groups, titled, width_for
 from raretag.figures.parts.pairs import expected_share, pairs_of, positives_per_label
@@ -26,7 +26,7 @@ class Resampling:
             raise UserError(f"this figure needs one run or the name of one data set, got {len(words)}")
         title, store, groups = training_labels(words[0])
         positives = positives_of(store)
-        drawn = catalogue.build("sampling", "class_aware", {}, positives=positives, seed=0).epoch(0).numpy()
+        drawn = registry.build("sampling", "class_aware", {}, positives=positives, seed=0).epoch(0).numpy()
         before, seen = positives_per_label(positives), positives_per_label(positives[drawn])
         expected = len(drawn) * expected_share(pairs_of(positives))
         own = np.where(before > 0, len(drawn) / np.count_nonzero(before), 0.0)  # labels are drawn equally often

@@ -17,8 +17,8 @@ from typing import Literal, TypeAlias, get_args
 import numpy as np
 from scipy import sparse
 
-from raretag.core.catalogue import nearest
 from raretag.core.errors import UserError
+from raretag.core.registry import nearest
 from raretag.labels.store import LabelStore
 
 State: TypeAlias = Literal["positive", "negative", "unknown"]

@@ -28,9 +28,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from raretag.core.base import Base, build_base
 from raretag.core.errors import UserError
-from raretag.core.method import Method
+from raretag.core.method import Base, Method, build_base
 from raretag.core.objective import Objective
 from raretag.core.statistics import LabelStatistics
 from raretag.objective.reductions import Per, reduction

@@ -43,11 +43,9 @@ import torch
 from torch import Tensor
 
 from raretag.core import processes
-from raretag.core.base import Base, build_base
-from raretag.core.catalogue import build_method
 from raretag.core.context import NOWHERE, Context
 from raretag.core.errors import UserError
-from raretag.core.method import Method
+from raretag.core.method import Base, Method, build_base, build_method
 from raretag.core.numerics import in_full_precision, log_softmax
 from raretag.core.statistics import LabelStatistics
 from raretag.core.targets import Targets

@@ -32,13 +32,13 @@ from typing import Literal
 import torch
 from torch import Tensor
 
+from raretag.core.barrier import barrier
 from raretag.core.context import Context
 from raretag.core.errors import UserError
 from raretag.core.method import Method
 from raretag.core.numerics import log_softmax
 from raretag.core.objective import Objective
 from raretag.core.parts import Score, Shape, Weigh
-from raretag.core.settled import settled
 from raretag.core.statistics import LabelStatistics
 from raretag.core.targets import Completed
 from raretag.objective import weights
@@ -87,7 +87,7 @@ class RareMargin(Shape):
         self.register_buffer("margin", margin)  # [C]
 
     def forward(self, logits: Tensor, completed: Completed, context: Context) -> tuple[Tensor, Tensor]:
-        margin = settled(context.of(self.margin).to(logits.dtype))
+        margin = barrier(context.of(self.margin).to(logits.dtype))
         if self.form == "sigmoid":
             reduced = self.scale * (logits - margin)
             return reduced, reduced if self.margin_on == "all" else self.scale * logits
@@ -121,5 +121,5 @@ class Deferred(Weigh):
         self.register_buffer("weight", weight)  # [C]
 
     def forward(self, logits: Tensor, completed: Completed, context: Context) -> Tensor:
-        weight = settled(context.of(self.weight).to(logits.dtype))
+        weight = barrier(context.of(self.weight).to(logits.dtype))
         return weight if has_begun(context, self.share) else torch.ones_like(weight)

@@ -45,13 +45,13 @@ import torch
 from torch import Tensor
 
 from raretag.core import processes
+from raretag.core.barrier import barrier
 from raretag.core.context import Context
 from raretag.core.errors import UserError
 from raretag.core.logistic import Logistic, Price
 from raretag.core.method import Method
 from raretag.core.objective import Objective
 from raretag.core.parts import Score
-from raretag.core.settled import settled
 from raretag.core.statistics import LabelStatistics
 from raretag.core.targets import Completed, Targets
 from raretag.objective.completions import Unknown, completion
@@ -180,4 +180,4 @@ class MultiFocalScore(Score):
         # What no batch changes is known without a look at the other blocks.
         most = context.total(counts.max(), torch.maximum) if self.dynamic else self.positives.max().clamp(min=1.0)
         g_ht: Tensor = (1.0 - torch.log(counts / most)) ** self.root
-        return settled(g_ht.to(s.dtype))
+        return barrier(g_ht.to(s.dtype))

@@ -49,12 +49,11 @@ import torch
 from torch import Tensor
 
 from raretag.core import chance, processes
-from raretag.core.base import Base, build_base
+from raretag.core.barrier import barrier
 from raretag.core.context import Context
 from raretag.core.errors import UserError
-from raretag.core.method import Method
+from raretag.core.method import Base, Method, build_base
 from raretag.core.parts import Keep
-from raretag.core.settled import settled
 from raretag.core.statistics import LabelStatistics
 from raretag.core.targets import Completed, Targets
 from raretag.objective.completions import ObservedOnly
@@ -167,7 +166,7 @@ class Mask(Keep):
         return (self.target / self.ratio).clamp(max=1.0), (self.ratio / self.target).clamp(max=1.0)
 
     def forward(self, logits: Tensor, completed: Completed, context: Context) -> Tensor:
-        positive, negative = (settled(context.of(side)) for side in self.chances())
+        positive, negative = (barrier(context.of(side)) for side in self.chances())
         t = completed.value
         item = context.items.to(logits.device)[:, None]
         kept = (

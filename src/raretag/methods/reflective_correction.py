@@ -42,10 +42,9 @@ import torch
 from torch import Tensor
 
 from raretag.core import processes
-from raretag.core.base import Base, build_base
 from raretag.core.context import NOWHERE, Context
 from raretag.core.errors import UserError
-from raretag.core.method import Method
+from raretag.core.method import Base, Method, build_base
 from raretag.core.parts import Complete, Weigh
 from raretag.core.statistics import LabelStatistics
 from raretag.core.targets import Completed, Targets

@@ -5,10 +5,10 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from raretag.core.barrier import barrier
 from raretag.core.context import Context
 from raretag.core.errors import UserError
 from raretag.core.parts import Shape
-from raretag.core.settled import settled
 from raretag.core.statistics import LabelStatistics
 from raretag.core.targets import Completed
 from raretag.objective.weights import counts
@@ -47,7 +47,7 @@ class NegativeTolerance(Shape):
         self.register_buffer("nu", nu / scale if shift_over_scale else nu)
 
     def forward(self, logits: Tensor, completed: Completed, context: Context) -> tuple[Tensor, Tensor]:
-        shifted = logits - settled(context.of(self.nu).to(logits.dtype))
+        shifted = logits - barrier(context.of(self.nu).to(logits.dtype))
         return shifted, self.scale * shifted
 
     def slopes(self) -> tuple[float, float]:

@@ -8,10 +8,10 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from raretag.core.barrier import barrier
 from raretag.core.context import Context
 from raretag.core.errors import UserError
 from raretag.core.parts import Weigh
-from raretag.core.settled import settled
 from raretag.core.statistics import LabelStatistics
 from raretag.core.targets import Completed
 
@@ -44,7 +44,7 @@ class LabelWeights(Weigh):
         self.register_buffer("weight", weight)  # [C]
 
     def forward(self, logits: Tensor, completed: Completed, context: Context) -> Tensor:
-        return settled(context.of(self.weight).to(logits.dtype))
+        return barrier(context.of(self.weight).to(logits.dtype))
 
 
 class SideWeights(Weigh):
@@ -77,7 +77,7 @@ class Rebalancing(Weigh):
         self.register_buffer("rarity", 1.0 / counts(statistics))  # 1 / n_i [C]
 
     def forward(self, logits: Tensor, completed: Completed, context: Context) -> Tensor:
-        rarity = settled(context.of(self.rarity).to(logits.dtype))
+        rarity = barrier(context.of(self.rarity).to(logits.dtype))
         instance = context.total((completed.value > 0.5).to(logits.dtype) @ rarity)  # C P^I [B]
         r = rarity / instance.clamp(min=torch.finfo(logits.dtype).tiny)[:, None]  # [B, C]
         return self.alpha + torch.sigmoid(self.beta * (r - self.mu))

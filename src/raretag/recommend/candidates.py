@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import torch
 
-from raretag.core import catalogue
+from raretag.core import registry as registry
 from raretag.engine.config import Config
 from raretag.engine.sources import positives_of
 from raretag.labels.collection import DataSet
@@ -75,7 +75,7 @@ def entrants(data: DataSet, config: Config) -> list[Candidate]:
     """Who should race on this data, with the settings of each."""
     labels = data.train.labels
     statistics = labels.statistics(cooccurrence=False)
-    aware = catalogue.build("sampling", "class_aware", {}, positives=positives_of(labels), seed=0)
+    aware = registry.build("sampling", "class_aware", {}, positives=positives_of(labels), seed=0)
     return candidates(
         unknown=bool(statistics.unknown.any()),
         negatives=bool(statistics.negatives.any()),

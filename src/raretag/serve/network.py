@@ -11,9 +11,9 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import Tensor, nn
 
-from raretag.core import catalogue
+from raretag.core import registry as registry
 from raretag.core.errors import UserError
-from raretag.core.method import Method
+from raretag.core.method import Method, make_method
 from raretag.core.statistics import LabelStatistics
 from raretag.engine.build import build_backbone, build_model
 from raretag.engine.card import check_weights, config_of
@@ -85,10 +85,10 @@ def load_encoder(config: Config, card: dict[str, Any], shape: tuple[int, ...]) -
 
 def reading_of(config: Config, statistics: LabelStatistics) -> Callable[[Any], Tensor]:
     """How the method finds the logits in what the model gives; few methods have anything to say."""
-    if catalogue.find("methods", config.method.name).logits is Method.logits:
+    if registry.find("methods", config.method.name).logits is Method.logits:
         return _as_they_are
     name, options = config.method.name, config.method.options
-    return catalogue.make_method(name, options, statistics, items=statistics.items, seed=config.seed).logits
+    return make_method(name, options, statistics, items=statistics.items, seed=config.seed).logits
 
 
 def _as_they_are(outputs: Tensor) -> Tensor:
@@ -108,7 +108,7 @@ def without_downloads(config: Config) -> Config:
     """Weights come from the folder, so that none need be fetched first."""
 
     def changed(chosen: Named) -> Named:
-        known = catalogue.parameters(catalogue.find("models", chosen.name))
+        known = registry.parameters(registry.find("models", chosen.name))
         return chosen.model_copy(update={"pretrained": False}) if "pretrained" in known else chosen
 
     return config.model_copy(update={"model": changed(config.model)})

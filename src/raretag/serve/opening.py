@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from raretag.core import catalogue
+from raretag.core import registry as registry
 from raretag.core.errors import UserError
 from raretag.data.inputs.features import read_features
 from raretag.data.reading.roles import FEATURE_FILES, IMAGE_ENDINGS
@@ -39,7 +39,7 @@ def open_items(data: Any, card: dict[str, Any], how: Opening) -> tuple[Stream, M
     if how.bad_items not in ("fail", "skip"):
         raise UserError(f"bad_items is {how.bad_items!r}; expected 'fail' or 'skip'")
     make = Maker(card["inputs"], tuple(card["input_shape"]), sentence_encoder(card, how), how.bad_items)
-    named = isinstance(data, str) and data in catalogue.names("data") and not Path(data).exists()
+    named = isinstance(data, str) and data in registry.names("data") and not Path(data).exists()
     if data is None or named or how.part is not None:
         return open_part(data, card, how.part or "test"), make
     if isinstance(data, (str, os.PathLike)):
@@ -91,7 +91,7 @@ def open_images(path: Path, make: Maker) -> Listed:
 def open_part(data: Any, card: dict[str, Any], part: str) -> Part:
     """A part as training reads it: of the run's own data, or of other data with the same kind of inputs."""
     if part not in PARTS:
-        raise UserError(f"there is no part '{part}'; {catalogue.nearest(part, PARTS)}")
+        raise UserError(f"there is no part '{part}'; {registry.nearest(part, PARTS)}")
     if data is not None and not isinstance(data, (str, os.PathLike)):
         raise UserError(f"part={part!r} is for data by name or from a file, not for a {type(data).__name__}")
     config = config_of(card)

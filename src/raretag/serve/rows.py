@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from raretag.core.catalogue import nearest
 from raretag.core.errors import UserError
+from raretag.core.registry import nearest
 from raretag.data.reading.columns import CellError, is_list, is_text, narrowed, numbers, rows_of_numbers, shown, texts
 from raretag.data.reading.parquet import target
 from raretag.data.reading.paths import inside

@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from raretag.core.catalogue import nearest
 from raretag.core.errors import UserError
+from raretag.core.registry import nearest
 from raretag.data.inputs.augment import Augment
 from raretag.data.inputs.images import Fit, Images, in_colour, squared
 from raretag.data.python.arrays import from_arrays

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import numpy as np
 
-from raretag.core.catalogue import nearest
 from raretag.core.errors import UserError
+from raretag.core.registry import nearest
 from raretag.data.reading import columns as cells_of
 from raretag.data.reading.cells import Cells, guess_delimiter
 from raretag.data.reading.columns import BLANK, WRONG, CellError, is_list, is_list_of_numbers, is_text, shown, states

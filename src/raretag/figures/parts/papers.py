@@ -5,15 +5,15 @@ from __future__ import annotations
 import ast
 from typing import Any
 
-from raretag.core import catalogue
+from raretag.core import registry as registry
 from raretag.core.errors import UserError
 
 
 def numbers() -> dict[str, tuple[str, dict[str, Any]]]:
     """`plm-4`: the drawing `per_class`, and its options."""
     found = {}
-    for name in catalogue.names("figures"):
-        for node in ast.parse((catalogue.folder("figures") / f"{name}.py").read_text(encoding="utf-8")).body:
+    for name, target in registry.table("figures").items():
+        for node in ast.parse(registry.text_of(target)).body:
             if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "PAPERS":
                 found |= {number: (name, options) for number, options in ast.literal_eval(node.value).items()}
     return found
@@ -24,8 +24,8 @@ def find(word: str) -> tuple[str, dict[str, Any]]:
     known = numbers()
     if word in known:
         return known[word]
-    names = catalogue.names("figures")
+    names = registry.names("figures")
     if word not in names:
-        near = catalogue.nearest(word, [*names, *known])
+        near = registry.nearest(word, [*names, *known])
         raise UserError(f"there is no figure '{word}'; {near}")
     return word, {}

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from safetensors.torch import load_file
 from torch import Tensor
 
-from raretag.core import catalogue
+from raretag.core import registry as registry
 from raretag.core.errors import UserError
 from raretag.engine.build import build_fabric, prepare
 from raretag.engine.config import Config, Data, checked, compose, read
@@ -99,11 +99,11 @@ def training_labels(word: str) -> tuple[str, LabelStore, dict[str, Tensor]]:
     else:
         config = compose(None, [], word)
         settings = config.data
-        if Path(word).is_dir() or (settings.name not in catalogue.names("data")):
+        if Path(word).is_dir() or (settings.name not in registry.names("data")):
             raise UserError(
-                f"'{word}' is neither a run folder nor a data set; {catalogue.nearest(word, catalogue.names('data'))}"
+                f"'{word}' is neither a run folder nor a data set; {registry.nearest(word, registry.names('data'))}"
             )
-        if "validation" in catalogue.parameters(catalogue.find("data", settings.name)):
+        if "validation" in registry.parameters(registry.find("data", settings.name)):
             settings = settings.model_copy(update={"validation": 0.0})  # nothing needs to be held out
     store = labels_of(settings, config.seed, "train")
     positives = store.statistics(cooccurrence=False).positives

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from raretag.core import catalogue
+from raretag.core import registry as registry
 from raretag.engine.config import flat
 from raretag.figures.parts.runs import Run
 
@@ -34,7 +34,7 @@ def setting(run: Run, key: str) -> Any:
     section, _, option = key.partition(".")
     if section not in ROOMS or told.get(f"{section}.name") in (None, "auto", "none"):
         return None
-    known = catalogue.parameters(catalogue.find(ROOMS[section], told[f"{section}.name"]))
+    known = registry.parameters(registry.find(ROOMS[section], told[f"{section}.name"]))
     return known[option].default if option in known else None
 
 

@@ -6,19 +6,19 @@ import torch
 from torch import Tensor
 
 
-@torch.library.custom_op("raretag::settled", mutates_args=())
-def _settled(x: Tensor) -> Tensor:
+@torch.library.custom_op("raretag::barrier", mutates_args=())
+def _barrier(x: Tensor) -> Tensor:
     return x.clone()
 
 
-@_settled.register_fake
+@_barrier.register_fake
 def _(x: Tensor) -> Tensor:
     return torch.empty_like(x)
 
 
-def settled(x: Tensor) -> Tensor:
+def barrier(x: Tensor) -> Tensor:
     """x itself. A compiler would repeat the computation of a number for each label, say, in each row of the batch."""
     if torch.compiler.is_compiling() and not x.requires_grad:
-        wall: Tensor = _settled(x)
+        wall: Tensor = _barrier(x)
         return wall
     return x

@@ -22,7 +22,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import dropout, softplus
 
-from raretag.objective.gathered import dense_rows
+from raretag.solvers.gathered import dense_rows
 
 FEWEST_STEPS = 200  # of a small data set, whose epochs are short
 UNLIKELY = -5.0  # first bias of a label without positives

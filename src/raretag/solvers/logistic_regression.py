@@ -36,12 +36,12 @@ from raretag.core.method import Method
 from raretag.core.objective import Objective
 from raretag.core.statistics import LabelStatistics
 from raretag.core.targets import Targets
-from raretag.objective.balanced import Balanced
 from raretag.objective.completions import UnknownIsNegative
-from raretag.objective.gathered import gathered
 from raretag.objective.reductions import Per, reduction
 from raretag.objective.scores import CrossEntropy
-from raretag.objective.strength import STRENGTHS, choose, solved, told
+from raretag.solvers.balanced import Balanced
+from raretag.solvers.gathered import gathered
+from raretag.solvers.strength import STRENGTHS, choose, solved, told
 
 
 class LogisticRegression(Method):

@@ -48,14 +48,14 @@ from raretag.core.objective import Objective
 from raretag.core.statistics import LabelStatistics
 from raretag.core.targets import Targets
 from raretag.models.heads.with_skip import WithSkip
-from raretag.objective import logistic
-from raretag.objective.balanced import Balanced
 from raretag.objective.completions import UnknownIsNegative
-from raretag.objective.gathered import dense_rows, gathered
-from raretag.objective.members import Schedule, log_odds, trained
 from raretag.objective.reductions import Per, reduction
 from raretag.objective.scores import CrossEntropy
-from raretag.objective.strength import STRENGTHS, choose, solved, told
+from raretag.solvers import logistic
+from raretag.solvers.balanced import Balanced
+from raretag.solvers.gathered import dense_rows, gathered
+from raretag.solvers.members import Schedule, log_odds, trained
+from raretag.solvers.strength import STRENGTHS, choose, solved, told
 
 REGRESSION = 0.1  # of the time, more or less
 ENOUGH = 10  # training items for each column of the features

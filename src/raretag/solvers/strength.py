@@ -12,8 +12,8 @@ from torch import Tensor
 
 from raretag.core import chance
 from raretag.core.errors import UserError
-from raretag.objective import logistic
-from raretag.objective.gathered import rows_of
+from raretag.solvers import logistic
+from raretag.solvers.gathered import rows_of
 
 STRENGTHS = (0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0)  # times the mean of |x|^2: K if rows have length 1
 

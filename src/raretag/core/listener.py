@@ -1,0 +1,50 @@
+"""Who is told how a run goes: one object instead of a callback for each occasion."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One optimizer step that has been taken."""
+
+    epoch: int
+    step: int
+    loss: float
+    learning_rate: float
+    ends_epoch: bool
+    mean_loss: float  # of the epoch so far
+    found: int = 0  # unknown labels trained as positives that are positive, where the truth is known
+    mistaken: int = 0  # those that are not
+
+
+class Listener:
+    """Does nothing. Override what you want to know; all calls come from the first process only.
+
+    >>> class Loud(Listener):
+    ...     def message(self, line: str) -> None:
+    ...         print(line.upper())
+    >>> Loud().message("no method was named: committee")
+    NO METHOD WAS NAMED: COMMITTEE
+    """
+
+    def message(self, line: str) -> None:
+        """A sentence that the user should see: a guess that was made, a warning."""
+
+    def step(self, step: Step) -> None:
+        """After every optimizer step."""
+
+    def epoch(self, step: Step, row: dict[str, Any]) -> None:
+        """After every epoch, with its row of the history: loss, learning rate, validation metrics."""
+
+    def progress(self, share: float) -> None:
+        """How far work without steps is (a solver, features of an encoder), from 0 to 1."""
+
+
+class Printer(Listener):
+    """Prints the messages."""
+
+    def message(self, line: str) -> None:
+        print(line)

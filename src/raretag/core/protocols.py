@@ -1,0 +1,42 @@
+"""What rooms may expect of each other's objects. A question between rooms is one of these types, never `hasattr`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+@runtime_checkable
+class Sampler(Protocol):
+    """The order of items as a function of (seed, epoch)."""
+
+    def epoch(self, number: int) -> Tensor:
+        """All rows of an epoch [M] int64, in the order in which all processes together see them."""
+        ...
+
+
+@runtime_checkable
+class Describes(Protocol):
+    """Inputs that can say how a raw item (a path, a text, a row of numbers) becomes a tensor."""
+
+    def describe(self) -> dict[str, Any]:
+        """Ready for JSON; `raretag predict` rebuilds the inputs from it."""
+        ...
+
+
+@runtime_checkable
+class Scaler(Protocol):
+    """A module before the first layer that brings feature vectors to one scale."""
+
+    def learn(self, items: int, filled: Tensor, mean: Tensor, deviation: Tensor) -> None:
+        """Numbers of the training items: how many, and for each column [D] how many are not 0, mean, deviation."""
+        ...
+
+
+@runtime_checkable
+class CountsCorrections(Protocol):
+    """A part that changes labels, and counts how often it was right where the truth is known."""
+
+    truth: Any  # rows [B] -> Targets before any were hidden; None where nobody knows

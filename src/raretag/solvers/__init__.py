@@ -1,0 +1,17 @@
+"""Learners that are fitted without steps, on feature vectors: `raretag train --method committee`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from raretag.core import lazy
+
+if TYPE_CHECKING:
+    from raretag.solvers.committee import Committee as Committee
+    from raretag.solvers.logistic_regression import LogisticRegression as LogisticRegression
+
+REGISTRY = {  # the name on the command line, and where its class is
+    "committee": "raretag.solvers.committee:Committee",
+    "logistic_regression": "raretag.solvers.logistic_regression:LogisticRegression",
+}
+__getattr__, __dir__ = lazy.exports(__name__, {target.partition(":")[2]: target for target in REGISTRY.values()})
