@@ -24,9 +24,9 @@ import torch
 from torch import Tensor
 
 from raretag.core.context import Context
-from raretag.engine.batches import cut
-from raretag.engine.build import Prepared, build_fabric, prepare
-from raretag.engine.config import compose
+from raretag.engine.loader import cut
+from raretag.engine.prepare import Prepared, build_fabric, prepare
+from raretag.config.settings import compose
 from raretag.engine.fit import fit
 
 HERE = Path(__file__).parent

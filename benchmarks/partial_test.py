@@ -18,8 +18,8 @@ import numpy as np
 import torch
 
 from raretag.core.targets import Targets
-from raretag.engine.build import build_fabric, prepare
-from raretag.engine.config import compose
+from raretag.engine.prepare import build_fabric, prepare
+from raretag.config.settings import compose
 from raretag.engine.evaluate import logits_of
 from raretag.engine.out_of_fold import fit_quietly
 from raretag.metrics.corrected import METRICS

@@ -13,9 +13,9 @@ import sys
 import torch
 from scipy.stats import rankdata
 
-from raretag.engine.config import compose
+from raretag.config.settings import compose
 from raretag.engine.out_of_fold import train_without, with_features
-from raretag.engine.sources import load, positives_of
+from raretag.data.sources import load, positives_of
 from raretag.labels.split import split
 from raretag.metrics.weighted import WeightedAveragePrecision
 from raretag.recommend.race import rarity

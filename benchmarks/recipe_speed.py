@@ -20,8 +20,8 @@ from raretag.core.method import build_method
 from raretag.core.registry import build
 from raretag.core.statistics import LabelStatistics
 from raretag.core.targets import Targets
-from raretag.engine.build import build_fabric, prepare
-from raretag.engine.config import compose
+from raretag.engine.prepare import build_fabric, prepare
+from raretag.config.settings import compose
 from raretag.engine.fit import features
 from raretag.solvers.strength import STRENGTHS
 

@@ -23,9 +23,9 @@ from raretag.bench.plan import Cell, Plan, Row, cells
 from raretag.bench.table import final_of
 from raretag.cli.recommend import recommend
 from raretag.core.errors import UserError
-from raretag.engine import evidence
-from raretag.engine.config import compose, parsed
-from raretag.engine.sources import load
+from raretag.runs import evidence
+from raretag.config.settings import compose, parsed
+from raretag.data.sources import load
 from raretag.metrics.bootstrap import paired_difference
 from raretag.recommend.candidates import Candidate, entrants
 

@@ -17,9 +17,9 @@ from safetensors.torch import load_file
 from torch import Tensor
 
 from raretag.core.targets import Targets
-from raretag.engine.config import Config, checked, compose, read
+from raretag.config.settings import Config, checked, compose, read
 from raretag.engine.run import run
-from raretag.engine.sources import group_counts, load
+from raretag.data.sources import group_counts, load
 from raretag.labels.groups import groups
 from raretag.metrics import decisions
 from raretag.metrics.calibration import calibration_error, class_calibration_error

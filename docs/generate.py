@@ -7,8 +7,8 @@ import sys
 from pathlib import Path
 
 from raretag.core import registry as registry
-from raretag.engine.config import Config
-from raretag.engine.recipes import RECIPES
+from raretag.config.settings import Config
+from raretag.config.recipes import RECIPES
 from raretag.methods import FILLS
 
 PAGE = Path(__file__).parent / "methods.md"

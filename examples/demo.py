@@ -9,7 +9,7 @@ from rich.console import Console
 
 from raretag.cli.table import results
 from raretag.cli.train import watched
-from raretag.engine.config import compose
+from raretag.config.settings import compose
 from raretag.engine.run import run
 
 SETTINGS = ["data.hide=ppl", "data.keep=0.6"]

@@ -13,8 +13,8 @@ from safetensors.torch import load_file, save_file
 from raretag.bench import chosen, paired, pooled, runner, table
 from raretag.bench import plan as plans
 from raretag.core.errors import UserError
-from raretag.engine import evidence
-from raretag.engine.config import compose
+from raretag.runs import evidence
+from raretag.config.settings import compose
 from raretag.engine.run import run
 from raretag.labels.store import LabelStore
 

@@ -8,7 +8,7 @@ import torch
 
 from raretag.core.errors import UserError
 from raretag.core.statistics import LabelStatistics
-from raretag.engine.config import compose
+from raretag.config.settings import compose
 from raretag.engine.run import run
 from raretag.labels.store import LabelStore
 

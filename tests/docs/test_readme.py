@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from raretag.core import registry as registry
-from raretag.engine.config import compose
+from raretag.config.settings import compose
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text()

@@ -7,7 +7,7 @@ from torch import nn
 
 from raretag.core.errors import UserError
 from raretag.data.python import from_arrays
-from raretag.engine.config import compose
+from raretag.config.settings import compose
 from raretag.engine.run import run
 
 

@@ -14,8 +14,8 @@ from safetensors.torch import load_file
 
 from raretag.core import chance
 from raretag.core.method import Method, Stage
-from raretag.engine import state
-from raretag.engine.config import Train
+from raretag.engine import checkpoint as state
+from raretag.config.settings import Train
 from raretag.engine.fit import stage_of
 
 SETTINGS = {

@@ -14,9 +14,9 @@ from raretag.core.context import Context
 from raretag.core.errors import UserError
 from raretag.core.method import build_method
 from raretag.core.targets import Targets
-from raretag.engine.config import Data, compose
+from raretag.config.settings import Data, compose
 from raretag.engine.run import run as train
-from raretag.engine.sources import load
+from raretag.data.sources import load
 from raretag.figures.parts import papers
 from raretag.figures.parts.canvas import save
 from raretag.figures.parts.runs import read_run

@@ -16,8 +16,8 @@ import pytest
 from raretag.cli.main import app
 from raretag.core.errors import UserError
 from raretag.data.table import Table
-from raretag.engine.config import compose
-from raretag.engine.sources import load
+from raretag.config.settings import compose
+from raretag.data.sources import load
 from raretag.labels import corrections
 from raretag.labels.corrections import Correction, corrected
 from raretag.labels.store import LabelStore

@@ -18,8 +18,8 @@ from raretag.core.method import Method, build_method
 from raretag.core.registry import build
 from raretag.core.statistics import LabelStatistics
 from raretag.core.targets import Targets
-from raretag.models.heads.linear import Linear
 from raretag.models.heads.normalised import Normalised
+from raretag.models.heads.plain import Linear
 from raretag.models.mlp import Mlp
 
 STATISTICS = LabelStatistics.of_counts([60, 20, 5], 100)

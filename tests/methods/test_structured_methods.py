@@ -20,7 +20,7 @@ from raretag.core.registry import build, names
 from raretag.core.statistics import LabelStatistics
 from raretag.core.targets import Targets
 from raretag.methods.oltr import centroids
-from raretag.models.branches.single import Single
+from raretag.models.assemble import Single
 from raretag.models.mlp import Mlp
 
 PAIRS = torch.tensor([[4, 2, 1], [2, 3, 0], [1, 0, 2]])

@@ -14,8 +14,8 @@ from torch import Tensor, nn
 from raretag.core.errors import UserError
 from raretag.core.registry import build
 from raretag.data.inputs.images import normalised  # as photographs really come
-from raretag.models.layers.batch_norm import BatchNorm2d
-from raretag.models.layers.frozen import freeze
+from raretag.models.layers import BatchNorm2d
+from raretag.models.pretrained import freeze
 
 
 def make(name: str, channels: int = 3, **options: Any) -> Any:

@@ -10,7 +10,7 @@ import torch.distributed as dist
 import torch.multiprocessing as mp
 from torch import Tensor, nn
 
-from raretag.models.layers.batch_norm import BatchNorm1d, BatchNorm2d, over_processes
+from raretag.models.layers import BatchNorm1d, BatchNorm2d, over_processes
 from raretag.models.small_resnet import SmallResnet
 
 PROCESSES = 2

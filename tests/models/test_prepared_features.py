@@ -10,8 +10,8 @@ from scipy import sparse
 from raretag.data.inputs.features import Features
 from raretag.data.python import from_arrays
 from raretag.engine import features
-from raretag.engine.build import build_fabric, prepare
-from raretag.engine.config import compose
+from raretag.engine.prepare import build_fabric, prepare
+from raretag.config.settings import compose
 from raretag.engine.features import suited
 from raretag.labels.collection import TensorInputs
 

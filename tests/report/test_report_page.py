@@ -13,8 +13,8 @@ import torch
 
 from raretag.cli.report import names_of, report_runs
 from raretag.core.errors import UserError
-from raretag.engine.config import compose
-from raretag.engine.finished import open_run
+from raretag.config.settings import compose
+from raretag.runs.opened import open_run
 from raretag.engine.run import run as train
 
 pytest.importorskip("plotly", reason="the report needs plotly: pip install 'raretag[report]'")

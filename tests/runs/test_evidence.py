@@ -13,7 +13,7 @@ from raretag.core.method import build_method
 from raretag.core.context import Context
 from raretag.core.statistics import LabelStatistics
 from raretag.core.targets import Targets
-from raretag.engine import evidence
+from raretag.runs import evidence
 from raretag.labels.store import LabelStore
 
 three_states = hnp.arrays(np.float32, st.tuples(st.integers(1, 9), st.integers(1, 7)), elements=st.sampled_from([0, 1]))

@@ -12,7 +12,7 @@ from raretag.core.registry import build
 from raretag.core.statistics import LabelStatistics
 from raretag.core.targets import Targets
 from raretag.data.python import from_arrays
-from raretag.engine.config import compose
+from raretag.config.settings import compose
 from raretag.engine.run import run
 from raretag.solvers.committee import highest
 from raretag.solvers.strength import mean_precision
@@ -233,7 +233,7 @@ def test_settings_without_use_are_named(changes, line, tmp_path):
 
 
 def test_wide_features_get_the_regression_alone(tmp_path, monkeypatch):
-    monkeypatch.setattr("raretag.engine.default.COLUMNS", 3)
+    monkeypatch.setattr("raretag.engine.auto.COLUMNS", 3)
     x, y = (part.numpy() for part in crossed(60))
     record = run(compose(None, []), tmp_path / "a", data=from_arrays(x, y), say=lambda line: None)
     assert record["method"]["name"] == "logistic_regression"

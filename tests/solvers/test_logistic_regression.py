@@ -13,7 +13,7 @@ from sklearn.linear_model import LogisticRegression
 
 from raretag.core.targets import Targets
 from raretag.data.python import from_arrays
-from raretag.engine.config import compose
+from raretag.config.settings import compose
 from raretag.engine.run import run
 from raretag.metrics.average_precision import average_precision
 from raretag.solvers.strength import mean_precision, solved

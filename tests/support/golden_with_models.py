@@ -12,7 +12,7 @@ from raretag.core.objective import Objective
 from raretag.core.parts import Score
 from raretag.core.statistics import LabelStatistics
 from raretag.core.targets import Completed, Targets
-from raretag.models.heads.scaled import Scaled
+from raretag.models.heads.plain import Scaled
 from raretag.objective.completions import UnknownIsNegative
 from raretag.objective.reductions import Sum
 

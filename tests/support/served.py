@@ -6,7 +6,7 @@ import csv
 
 import numpy as np
 
-from raretag.engine.config import compose
+from raretag.config.settings import compose
 from raretag.engine.run import run
 
 

@@ -13,8 +13,8 @@ from pathlib import Path
 import torch
 
 from raretag.core import registry as registry
-from raretag.engine.build import build_fabric, prepare
-from raretag.engine.config import compose
+from raretag.engine.prepare import build_fabric, prepare
+from raretag.config.settings import compose
 from raretag.engine.fit import fit
 
 warnings.filterwarnings("ignore")

@@ -14,7 +14,7 @@ import numpy as np
 from raretag.bench.paired import against_first
 from raretag.bench.plan import Cell, Plan, cells
 from raretag.bench.pooled import differences, interval
-from raretag.engine.best import best_epoch
+from raretag.engine.checkpoint import best_epoch
 from raretag.metrics.bootstrap import Difference
 
 

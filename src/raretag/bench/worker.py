@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import Any
 
 from raretag.core.errors import DataAbsentError, UserError
-from raretag.engine.config import Data, checked, compose, read
+from raretag.config.settings import Data, checked, compose, read
 from raretag.engine.run import run
-from raretag.engine.sources import load
+from raretag.data.sources import load
 from raretag.labels.collection import DataSet
 
 

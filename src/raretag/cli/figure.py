@@ -7,7 +7,7 @@ from pathlib import Path
 from raretag.cli.screen import screen
 from raretag.core import registry as registry
 from raretag.core.errors import UserError
-from raretag.engine.config import parsed
+from raretag.config.settings import parsed
 from raretag.figures.parts import papers
 
 

@@ -13,7 +13,7 @@ from raretag.cli.screen import screen
 from raretag.cli.train import called, check_names
 from raretag.core.errors import UserError
 from raretag.core.words import some
-from raretag.engine.config import compose
+from raretag.config.settings import compose
 
 PICTURES = (".png", ".svg", ".pdf")
 
@@ -29,7 +29,7 @@ def inspect_data(
     if picture is not None and picture.suffix not in PICTURES:
         raise UserError(f"the picture '{picture}' must end in one of {', '.join(PICTURES)}")
 
-    from raretag.engine.sources import look  # torch is loaded here
+    from raretag.data.sources import look  # torch is loaded here
     from raretag.labels.describe import describe
 
     found = look(config.data, config.seed)

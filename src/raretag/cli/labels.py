@@ -8,7 +8,7 @@ from typing import Any
 from raretag.cli.screen import screen
 from raretag.cli.train import called, check_names
 from raretag.core.errors import UserError
-from raretag.engine.config import Config, compose
+from raretag.config.settings import Config, compose
 
 FORMS = ("table", "corrections")
 
@@ -61,7 +61,7 @@ def apply_answers(
 
 def into_table(config: Config, given: list[Any], out: Path) -> Any:
     from raretag.data.writing.cells import Writer
-    from raretag.engine.sources import find_source
+    from raretag.data.sources import find_source
     from raretag.labels.corrections import Places
     from raretag.suggest.settle import settle
 
@@ -83,7 +83,7 @@ def into_table(config: Config, given: list[Any], out: Path) -> Any:
 
 
 def into_corrections(config: Config, given: list[Any], out: Path) -> Any:
-    from raretag.engine.sources import load
+    from raretag.data.sources import load
     from raretag.labels import corrections
     from raretag.labels.corrections import Correction, Places
     from raretag.suggest.settle import settle

@@ -11,13 +11,13 @@ from rich.console import Console
 from rich.table import Table
 
 from raretag.cli.screen import screen
-from raretag.engine.config import compose
+from raretag.config.settings import compose
 
 
 def recommend(
     data: str, changes: list[str], minutes: float, clock: Callable[[], float] = time.monotonic
 ) -> dict[str, Any]:
-    from raretag.engine.sources import load  # torch is loaded here
+    from raretag.data.sources import load  # torch is loaded here
     from raretag.recommend.candidates import entrants
     from raretag.recommend.race import race
 

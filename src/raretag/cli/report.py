@@ -14,7 +14,7 @@ import torch
 from raretag.cli.screen import screen
 from raretag.core.errors import UserError
 from raretag.data.inputs.shown import Shown, shown
-from raretag.engine.finished import Finished, Known, open_run
+from raretag.runs.opened import Finished, Known, open_run
 from raretag.metrics.bootstrap import bootstrap, paired_differences
 from raretag.report.comparison import Comparison
 from raretag.report.page import page, write

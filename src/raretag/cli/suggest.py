@@ -12,7 +12,7 @@ from rich.table import Table
 from raretag.cli.screen import screen
 from raretag.cli.train import called, check_names
 from raretag.core.errors import UserError
-from raretag.engine.config import Config, compose
+from raretag.config.settings import Config, compose
 
 
 def suggest_labels(

@@ -14,8 +14,8 @@ from raretag.cli.table import results
 from raretag.core import SLOTS
 from raretag.core import registry as registry
 from raretag.core.errors import UserError
-from raretag.engine.config import READERS, Config, checked, compose, flat, read
-from raretag.engine.folder import is_finished, refuse_existing
+from raretag.config.settings import READERS, Config, checked, compose, flat, read
+from raretag.runs.folder import is_finished, refuse_existing
 
 
 def train_run(

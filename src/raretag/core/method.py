@@ -38,14 +38,10 @@ class Method(nn.Module):
     head: str = "linear"  # how the paper gets from features to logits, likewise
     branches: str = "single"  # how backbones and heads are wired to a model, likewise
     stages: tuple[Stage, ...] = (Stage(),)
-    solves: bool = (
-        False  # `begin_stage` finds the classifier itself: there are no steps, and features are taken as given
-    )
 
     def __init__(self, objective: Objective) -> None:
         super().__init__()
         self.objective = objective
-        self.tell: Callable[[float], None] = lambda share: None  # how far a method that solves is, 0 to 1
 
     def parameter_groups(self, learning_rate: float) -> list[dict[str, Any]]:
         """What the method itself learns, for the optimizer."""

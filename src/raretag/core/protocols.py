@@ -18,6 +18,27 @@ class Sampler(Protocol):
 
 
 @runtime_checkable
+class Inputs(Protocol):
+    """Where a model's inputs come from; rows are numbered as in the label store."""
+
+    def __len__(self) -> int: ...
+
+    def batch(self, rows: Tensor, epoch: int | None = None) -> Tensor:
+        """The inputs of some rows; `epoch` is None where nothing may be random, as in evaluation."""
+        ...
+
+
+class Named(Protocol):
+    """A choice from a registry: a name, and options for what it stands for."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def options(self) -> dict[str, Any]: ...
+
+
+@runtime_checkable
 class Describes(Protocol):
     """Inputs that can say how a raw item (a path, a text, a row of numbers) becomes a tensor."""
 

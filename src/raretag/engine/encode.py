@@ -8,45 +8,45 @@ under its old name may go unnoticed; delete the cache then.
 from __future__ import annotations
 
 import hashlib
-import os
-from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 
 import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
+from raretag.core.files import cache_folder, replacing
+from raretag.core.listener import Listener
 from raretag.engine.loader import inputs_of
 from raretag.labels.collection import DataSet, Items, TensorInputs
+from raretag.models.pretrained import add_weights
 
 SAMPLE = 16  # items whose inputs are part of the hash
 
 
-def encoded(data: DataSet, encoder: nn.Module, *, workers: int, say: Callable[[str], None]) -> DataSet:
+def encoded(data: DataSet, encoder: nn.Module, *, workers: int, listener: Listener) -> DataSet:
     """The same data set with features [N, D] in place of its inputs."""
     encoder.eval()
-    parts: dict[str, Items] = {name: getattr(data, name) for name in ("train", "validation", "test")}
+    parts = data.parts
     named = {name: set(map(str, items.labels.ids)) for name, items in parts.items()}
     # Training and validation items share a file, so that another seed, which splits them otherwise, finds it.
     apart = named["train"].isdisjoint(named["validation"])
     features = {}
     for names in [("train", "validation"), ("test",)] if apart else [("train",), ("validation",), ("test",)]:
-        features |= together({name: parts[name] for name in names}, encoder, workers, say)
+        features |= together({name: parts[name] for name in names}, encoder, workers, listener)
     return replace(data, **{name: Items(TensorInputs(features[name]), items.labels) for name, items in parts.items()})
 
 
-def together(
-    parts: dict[str, Items], encoder: nn.Module, workers: int, say: Callable[[str], None]
-) -> dict[str, Tensor]:
+def together(parts: dict[str, Items], encoder: nn.Module, workers: int, listener: Listener) -> dict[str, Tensor]:
     """The features of each part, from one file in which they lie in the order of their ids."""
     place = [(str(id), name, row) for name, items in parts.items() for row, id in enumerate(items.labels.ids)]
     order = sorted(range(len(place)), key=place.__getitem__)
     path = cache_folder() / f"{key_of([place[at] for at in order], parts, encoder)}.safetensors"
     if not path.exists():
-        say(f"computing features of {len(place):,} items ({' and '.join(parts)}), once: kept as {path}")
-        computed = torch.cat([features_of(items, encoder, workers, say) for items in parts.values()])
-        write(path, computed[order])
+        listener.message(f"computing features of {len(place):,} items ({' and '.join(parts)}), once: kept as {path}")
+        computed = torch.cat([features_of(items, encoder, workers, listener) for items in parts.values()])
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with replacing(path) as new:
+            save_file({"features": computed[order].contiguous()}, new)
     stored = load_file(path)["features"]
     original = torch.empty_like(stored)
     original[order] = stored
@@ -54,20 +54,15 @@ def together(
 
 
 @torch.no_grad()
-def features_of(items: Items, encoder: nn.Module, workers: int, say: Callable[[str], None]) -> Tensor:
-    parts, done, told = [], 0, 0
+def features_of(items: Items, encoder: nn.Module, workers: int, listener: Listener) -> Tensor:
+    parts, done, tenths = [], 0, 0
     for rows, inputs in inputs_of(items, list(torch.arange(len(items)).split(32)), None, workers):
         parts.append(encoder(inputs).float())
         done += len(rows)
-        if done * 10 // len(items) > told:
-            told = done * 10 // len(items)
-            say(f"features: {done:,} of {len(items):,}")
-    return torch.cat(parts)
-
-
-def cache_folder() -> Path:
-    told = os.environ.get("RARETAG_CACHE")
-    return Path(told) if told else Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "raretag"
+        if done * 10 // len(items) > tenths:
+            tenths = done * 10 // len(items)
+            listener.message(f"features: {done:,} of {len(items):,}")
+    return torch.cat(parts) if parts else torch.empty(0, 0)
 
 
 def key_of(place: list[tuple[str, str, int]], parts: dict[str, Items], encoder: nn.Module) -> str:
@@ -78,23 +73,3 @@ def key_of(place: list[tuple[str, str, int]], parts: dict[str, Items], encoder: 
         _, name, row = place[at]
         digest.update(parts[name].inputs.batch(torch.tensor([row])).contiguous().numpy())
     return digest.hexdigest()[:32]
-
-
-def digest_of(encoder: nn.Module) -> str:
-    """A hash of an encoder and its weights."""
-    digest = hashlib.sha256(type(encoder).__name__.encode())
-    add_weights(digest, encoder)
-    return digest.hexdigest()
-
-
-def add_weights(digest: hashlib._Hash, encoder: nn.Module) -> None:
-    for name, tensor in encoder.state_dict().items():
-        digest.update(name.encode())
-        digest.update(tensor.detach().contiguous().flatten().view(torch.uint8).numpy())
-
-
-def write(path: Path, features: Tensor) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    new = path.with_name(f"{path.name}.{os.getpid()}.new")
-    save_file({"features": features.contiguous()}, new)
-    os.replace(new, path)

@@ -7,27 +7,37 @@ import math
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 from lightning_fabric import Fabric
 from torch import Tensor, nn
 
+from raretag.config.settings import Train
 from raretag.core import chance, processes
 from raretag.core.context import Context
+from raretag.core.errors import UserError
+from raretag.core.listener import Step
 from raretag.core.method import Method
+from raretag.core.protocols import Sampler
 from raretag.core.targets import Targets
-from raretag.engine.batches import cut, share
-from raretag.engine.config import Train
-from raretag.engine.loader import inputs_of
-from raretag.engine.progress import Progress, Step, diverged
-from raretag.engine.schedule import factor
+from raretag.engine.evaluate import features_of, placed
+from raretag.engine.loader import cut, inputs_of, share
 from raretag.labels.collection import Items
 from raretag.labels.store import LabelStore
 
 
-class Sampler(Protocol):
-    def epoch(self, number: int) -> Tensor: ...
+@dataclass(slots=True)
+class Progress:
+    """Where the run stands: the next batch to train on."""
+
+    epoch: int = 0
+    batch: int = 0  # within the epoch
+    step: int = 0  # since the start
+    stage_step: int = 0  # since the stage began
+    loss_sum: float = 0.0  # of the running epoch, as the two below
+    found: int = 0  # unknown labels that were trained as positives and are, where the truth is known
+    mistaken: int = 0  # those that are not
 
 
 @dataclass
@@ -47,24 +57,18 @@ class Training:
     truth: LabelStore | None = None  # training labels before some were hidden: only to count what a method finds
     average: nn.Module | None = None  # a moving average of the model
     wrapped: nn.Module | None = None  # the model as the engine runs it over several processes
-    still: list[nn.Module] = field(default_factory=list)  # parts that do not learn in this stage
+    frozen: list[nn.Module] = field(default_factory=list)  # parts that do not learn in this stage
 
-    def wake(self) -> None:
-        """Training mode, but for the parts that stand still: their running means and dropout would move them."""
+    def train(self) -> None:
+        """Training mode, but for the frozen parts: their running means and dropout would move them."""
         self.model.train()
-        for module in self.still:
+        for module in self.frozen:
             module.eval()
 
     @property
     def best(self) -> nn.Module:
         """What is evaluated and shipped."""
         return self.model if self.average is None else self.average
-
-    def place(self, inputs: Tensor) -> Tensor:
-        """Inputs where the model is, and as precise."""
-        dtype = next(self.model.parameters()).dtype
-        placed: Tensor = self.fabric.to_device(inputs.to(dtype) if inputs.is_floating_point() else inputs)
-        return placed
 
     def state(self) -> dict[str, Any]:
         return {
@@ -96,13 +100,13 @@ class Training:
         """Let the parameters of a stage learn, with an optimizer and a wrapping that know of no others."""
         stage = self.method.stages[number]
         for name, parameter in self.model.named_parameters():
-            frozen = name.startswith("backbone") and self.settings.backbone_rate == 0
-            parameter.requires_grad_(re.search(stage.trains, name) is not None and not frozen)
-        self.still = [module for module in self.model.modules() if is_still(module)]
+            held = name.startswith("backbone") and self.settings.backbone_rate == 0
+            parameter.requires_grad_(re.search(stage.trains, name) is not None and not held)
+        self.frozen = [module for module in self.model.modules() if is_frozen(module)]
         self.wrapped, self.optimizer = self.fabric.setup(self.model, self.make_optimizer())
 
 
-def is_still(module: nn.Module) -> bool:
+def is_frozen(module: nn.Module) -> bool:
     parameters = list(module.parameters())
     return bool(parameters) and not any(parameter.requires_grad for parameter in parameters)
 
@@ -131,11 +135,6 @@ def fit(training: Training) -> Iterator[Step]:
             progress.stage_step = 0
             training.average = None  # what a stage begins with is no average of what was before
             method.begin_stage(number, training.model, lambda: features(training))
-            if method.solves:
-                progress.epoch, progress.step = settings.epochs, 1
-                loss = solved_loss(training)
-                yield Step(epoch, 1, loss, 0.0, True, loss)
-                return
             training.enter(number)
         sampler = training.make_sampler(method.stages[number].sampler)
         batches = cut(sampler.epoch(epoch), settings.batch_size)
@@ -143,7 +142,7 @@ def fit(training: Training) -> Iterator[Step]:
         for rows, inputs in inputs_of(training.items, shares, epoch, settings.workers):
             done = (epoch - epochs[0] + (progress.batch + 0.5) / len(batches)) / len(epochs)  # at the step's middle
             rate = factor(settings, done, progress.stage_step)
-            loss = learn(training, rows, inputs, rate)
+            loss = train_step(training, rows, inputs, rate)
             if not math.isfinite(loss):
                 raise diverged(loss, progress, rate * settings.learning_rate)
 
@@ -161,15 +160,7 @@ def fit(training: Training) -> Iterator[Step]:
             yield Step(epoch, progress.step, loss, rate * settings.learning_rate, ends, mean, found, mistaken)
 
 
-@torch.no_grad()
-def solved_loss(training: Training) -> float:
-    """The objective at the solution, on the first items: to be seen beside the losses of other methods."""
-    rows = torch.arange(min(len(training.items), 4 * training.settings.batch_size))
-    outputs = training.model.eval()(training.place(training.items.inputs.batch(rows)))
-    return float(training.method.eval().loss(outputs, *seen(training, rows)))
-
-
-def learn(training: Training, rows: Tensor, inputs: Tensor, rate: float) -> float:
+def train_step(training: Training, rows: Tensor, inputs: Tensor, rate: float) -> float:
     """One step on these rows of the training set; the loss of the batch of all processes."""
     fabric, settings, progress, optimizer = training.fabric, training.settings, training.progress, training.optimizer
     assert optimizer is not None
@@ -177,7 +168,7 @@ def learn(training: Training, rows: Tensor, inputs: Tensor, rate: float) -> floa
         group["lr"] = rate * group.setdefault("peak", group["lr"])
     # Dropout draws from here: a step's draws depend on the step, not on what ran before it, and are alike everywhere.
     seed_draws(chance.number(training.seed, progress.step))
-    training.wake()
+    training.train()
     loss = gradients(training, rows, inputs)
     for parameter in training.method.parameters():  # the engine averages the gradients of the model only
         if parameter.grad is not None and processes.count() > 1:
@@ -203,8 +194,8 @@ def gradients(training: Training, rows: Tensor, inputs: Tensor) -> Tensor:
     fabric, method, model, parts = training.fabric, training.method, training.wrapped, training.settings.accumulate
     assert model is not None
     if parts == 1:
-        outputs, (targets, context) = model(training.place(inputs)), seen(training, rows)
-        judge(training, outputs, targets, context)
+        outputs, (targets, context) = model(placed(training.fabric, training.model, inputs)), targets_of(training, rows)
+        count_found(training, outputs, targets, context)
         loss = method.loss(outputs, targets, context)
         fabric.backward(loss)
         return loss.detach()
@@ -217,9 +208,9 @@ def gradients(training: Training, rows: Tensor, inputs: Tensor) -> Tensor:
         range(parts), rows.tensor_split(parts), inputs.tensor_split(parts), strict=True
     ):
         with fabric.no_backward_sync(model, enabled=part < parts - 1):
-            logits = model(training.place(some_inputs))
-            targets, context = seen(training, some_rows)
-            judge(training, logits, targets, context)
+            logits = model(placed(training.fabric, training.model, some_inputs))
+            targets, context = targets_of(training, some_rows)
+            count_found(training, logits, targets, context)
             ratio = method.objective.ratio(logits, targets, context)
             fabric.backward(ratio.numerator * processes.count())
         taught.append((logits.detach(), targets, context))
@@ -235,14 +226,14 @@ def gradients(training: Training, rows: Tensor, inputs: Tensor) -> Tensor:
     return numerator / total
 
 
-def seen(training: Training, rows: Tensor) -> tuple[Targets, Context]:
+def targets_of(training: Training, rows: Tensor) -> tuple[Targets, Context]:
     device, progress = training.fabric.device, training.progress
     context = Context(index=rows.to(device), epoch=progress.epoch, epochs=training.settings.epochs)
     return training.items.labels.targets(rows).to(device), context
 
 
-def judge(training: Training, outputs: Any, targets: Targets, context: Context) -> None:
-    """Count what the method takes unknown labels for against the truth, if it is known. Nothing learns from this."""
+def count_found(training: Training, outputs: Any, targets: Targets, context: Context) -> None:
+    """Compare what the method takes unknown labels for with the truth, where it is known. Nothing learns from this."""
     if training.truth is None:
         return
     truth = training.truth.targets(context.items.cpu()).to(training.fabric.device)
@@ -264,14 +255,36 @@ def follow(training: Training, decay: float) -> None:
             slow.lerp_(new, 1.0 - decay) if slow.is_floating_point() else slow.copy_(new)
 
 
-@torch.no_grad()
 def features(training: Training) -> Iterator[tuple[Tensor, Targets]]:
-    """What the backbone says of this process's share of the training set, for methods that begin a stage with it."""
-    training.model.eval()
-    backbone = training.model.get_submodule("backbone")
-    mine = share(torch.arange(len(training.items)), training.fabric.global_rank, processes.count())
-    for rows in mine.split(4 * training.settings.batch_size):
-        yield (
-            backbone(training.place(training.items.inputs.batch(rows))),
-            training.items.labels.targets(rows).to(training.fabric.device),
-        )
+    """Features of this process's share of the training set, for methods that begin a stage with them."""
+    rows = 4 * training.settings.batch_size
+    return features_of(training.model, training.items, training.fabric, rows)
+
+
+def diverged(loss: float, progress: Progress, rate: float) -> UserError:
+    """Weights after such a step are NaN for ever: better to stop now than to find out at the evaluation."""
+    return UserError(
+        f"the loss is {loss} at step {progress.step + 1} (epoch {progress.epoch + 1}, learning rate {rate:.2g}): "
+        "training has diverged; try a smaller train.learning_rate or train.clip=1, or look for enormous inputs"
+    )
+
+
+def factor(train: Train, done: float, step: int) -> float:
+    """The learning rate as a factor of its peak: a linear rise, then the schedule.
+
+    done    0 before the first step of the stage and 1 after its last
+    step    counts from 0 in the stage
+    """
+    if train.warmup_steps is not None:
+        rising, risen = step < train.warmup_steps, step / max(train.warmup_steps, 1)
+        begin = 0.0
+    else:
+        rising, risen = done < train.warmup, done / max(train.warmup, 1e-12)
+        begin = train.warmup
+    if rising:
+        return train.warmup_from + (1.0 - train.warmup_from) * risen
+    if train.schedule == "cosine":
+        return 0.5 * (1.0 + math.cos(math.pi * (done - begin) / (1.0 - begin)))
+    if train.schedule == "steps":
+        return float(train.decay ** sum(done >= milestone for milestone in train.milestones))
+    return 1.0

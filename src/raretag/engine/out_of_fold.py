@@ -8,28 +8,39 @@ that a stopped job goes on with the next one.
 from __future__ import annotations
 
 import hashlib
-import os
-import tempfile
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
+from raretag.config.settings import Config, Encoder
 from raretag.core.errors import UserError
-from raretag.engine.best import Best
-from raretag.engine.build import Prepared, build_backbone, build_fabric, input_shape, prepare
-from raretag.engine.config import Config, Encoder
+from raretag.core.files import replacing
+from raretag.core.listener import Listener, Step
 from raretag.engine.encode import encoded
 from raretag.engine.fit import fit
-from raretag.engine.run import learn, predicted
+from raretag.engine.prepare import Prepared, build_fabric, prepare
+from raretag.engine.run import learn, solve
 from raretag.labels.collection import DataSet
 from raretag.labels.split import split
+from raretag.models.assemble import build_backbone
 
-Watch = Callable[[int, int], None]  # the fold, and how many epochs of it are done
+
+class Fold(Listener):
+    """How far a fold is, as a share of all folds."""
+
+    def __init__(self, whole: Listener, fold: int, folds: int, epochs: int) -> None:
+        self.whole, self.fold, self.folds, self.epochs = whole, fold, folds, epochs
+
+    def epoch(self, step: Step, row: dict[str, object]) -> None:
+        self.progress((step.epoch + 1) / self.epochs)
+
+    def progress(self, share: float) -> None:
+        self.whole.progress((self.fold + share) / self.folds)
 
 
 def out_of_fold(
@@ -38,8 +49,7 @@ def out_of_fold(
     folder: Path,
     *,
     folds: int = 5,
-    say: Callable[[str], None] = lambda line: None,
-    watch: Watch = lambda fold, epochs: None,
+    listener: Listener = Listener(),  # noqa: B008
 ) -> Tensor:
     """Logits [N, C] of the training items; those that `folder` already has are not computed again."""
     items = len(data.train)
@@ -52,21 +62,20 @@ def out_of_fold(
     parts = split(data.train.labels, [1.0 / folds] * folds, config.seed).parts
     paths = [place / f"fold-{fold}.safetensors" for fold in range(folds)]
     if not all(path.exists() for path in paths):
-        data, config = with_features(data, config, say)
+        data, config = with_features(data, config, listener)
     logits = torch.zeros(items, data.train.labels.labels)  # [N, C]
     for fold, (rows, path) in enumerate(zip(parts, paths, strict=True)):
-        if path.exists():
-            watch(fold, config.train.epochs)
-        else:
-            scores = train_without(config, data, rows, lambda epochs, fold=fold: watch(fold, epochs))  # type: ignore[misc]
-            new = path.with_suffix(".new")
-            save_file({"logits": scores}, new)
-            os.replace(new, path)
+        part = Fold(listener, fold, folds, config.train.epochs)
+        if not path.exists():
+            scores = train_without(config, data, rows, part)
+            with replacing(path) as new:
+                save_file({"logits": scores}, new)
+        part.progress(1.0)
         logits[torch.from_numpy(rows)] = load_file(path)["logits"]
     return logits
 
 
-def train_without(config: Config, data: DataSet, rows: np.ndarray, watch: Callable[[int], None]) -> Tensor:
+def train_without(config: Config, data: DataSet, rows: NDArray[np.int64], listener: Listener = Listener()) -> Tensor:  # noqa: B008
     """Logits of these training rows by a model that was trained on the others."""
     rest = np.setdiff1d(np.arange(len(data.train)), rows)
     train, held = data.train.take(torch.from_numpy(rest)), data.train.take(torch.from_numpy(rows))
@@ -74,28 +83,30 @@ def train_without(config: Config, data: DataSet, rows: np.ndarray, watch: Callab
     itself = ids is not None and data.validation.labels.given_ids is ids  # a set without validation: not the fold back
     part = replace(data, train=train, validation=train if itself else data.validation, test=held, truth=None)
     prepared = prepare(config, build_fabric(config.train), data=replace(part, published=None))
-    fit_quietly(prepared, watch)
-    return predicted(prepared, held)
+    fit_quietly(prepared, listener)
+    return prepared.logits(held)
 
 
-def fit_quietly(prepared: Prepared, watch: Callable[[int], None]) -> None:
-    """Train without checkpoints; early stopping looks at validation, as the run did."""
-    if prepared.training.settings.patience is not None:
-        with tempfile.TemporaryDirectory() as folder:
-            learn(prepared, Path(folder), [], Best(), lambda step, row: watch(step.epoch + 1) if row else None)
-        return
-    for step in fit(prepared.training):
-        if step.ends_epoch:
-            watch(step.epoch + 1)
+def fit_quietly(prepared: Prepared, listener: Listener = Listener()) -> None:  # noqa: B008
+    """Learn without writing anything; validation is only measured where early stopping looks at it, as the run did."""
+    training = prepared.training
+    if prepared.solver is not None:
+        solve(prepared, prepared.solver, listener)
+    elif training is not None and training.settings.patience is not None:
+        learn(prepared, None, listener=listener)
+    elif training is not None:
+        for step in fit(training):
+            if step.ends_epoch:
+                listener.epoch(step, {})
 
 
-def with_features(data: DataSet, config: Config, say: Callable[[str], None]) -> tuple[DataSet, Config]:
+def with_features(data: DataSet, config: Config, listener: Listener) -> tuple[DataSet, Config]:
     """A frozen encoder looks at every item once, not once a fold."""
     if config.encoder.name == "none":
         return data, config
     torch.manual_seed(config.seed)
-    encoder = build_backbone(config.encoder, input_shape(data))
-    data = encoded(data, encoder, workers=config.train.workers, say=say)
+    encoder = build_backbone(config.encoder, data.input_shape)
+    data = encoded(data, encoder, workers=config.train.workers, listener=listener)
     return data, config.model_copy(update={"encoder": Encoder()})
 
 

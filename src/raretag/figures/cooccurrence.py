@@ -18,7 +18,7 @@ PAPERS = {"db-5": {}}
 
 class Cooccurrence:
     def draw(self, words: list[str]) -> Figure:
-        from raretag.engine.sources import positives_of
+        from raretag.data.sources import positives_of
         from raretag.figures.parts.scores import training_labels
 
         if len(words) != 1:

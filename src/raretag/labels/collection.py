@@ -99,6 +99,16 @@ class DataSet:
     notes: dict[str, Any] = field(default_factory=dict)  # how it was made, for the record
     remarks: tuple[str, ...] = ()  # what was guessed or decided for the user, who should see it
 
+    @property
+    def parts(self) -> dict[str, Items]:
+        """The splits by name: train, validation, test."""
+        return {"train": self.train, "validation": self.validation, "test": self.test}
+
+    @property
+    def input_shape(self) -> tuple[int, ...]:
+        """Of one item, as the model gets it."""
+        return tuple(self.train.inputs.batch(torch.arange(1)).shape[1:])
+
     def __post_init__(self) -> None:
         for split in (self.validation, self.test):
             if split.labels.names != self.train.labels.names:

@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING
 from raretag.core import lazy
 
 if TYPE_CHECKING:
-    from raretag.models.efficientnet_lite import EfficientnetLite as EfficientnetLite
     from raretag.models.mlp import Mlp as Mlp
+    from raretag.models.pretrained import EfficientnetLite as EfficientnetLite
+    from raretag.models.pretrained import TimmModel as TimmModel
     from raretag.models.small_resnet import SmallResnet as SmallResnet
-    from raretag.models.timm_model import TimmModel as TimmModel
 
 REGISTRY = {  # the name on the command line, and where its class is
-    "efficientnet_lite": "raretag.models.efficientnet_lite:EfficientnetLite",
+    "efficientnet_lite": "raretag.models.pretrained:EfficientnetLite",
     "mlp": "raretag.models.mlp:Mlp",
     "small_resnet": "raretag.models.small_resnet:SmallResnet",
-    "timm_model": "raretag.models.timm_model:TimmModel",
+    "timm_model": "raretag.models.pretrained:TimmModel",
 }
 __getattr__, __dir__ = lazy.exports(__name__, {target.partition(":")[2]: target for target in REGISTRY.values()})

@@ -7,7 +7,7 @@ from itertools import pairwise
 from torch import Tensor, nn
 
 from raretag.core.errors import UserError
-from raretag.models.layers.dropout import Dropout
+from raretag.models.layers import Dropout
 
 
 class Mlp(nn.Module):

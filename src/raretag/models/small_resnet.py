@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.nn.functional import relu
 
 from raretag.core.errors import UserError
-from raretag.models.layers.batch_norm import BatchNorm2d
+from raretag.models.layers import BatchNorm2d
 
 
 class SmallResnet(nn.Module):

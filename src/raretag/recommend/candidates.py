@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import torch
 
 from raretag.core import registry as registry
-from raretag.engine.config import Config
-from raretag.engine.sources import positives_of
+from raretag.config.settings import Config
+from raretag.data.sources import positives_of
 from raretag.labels.collection import DataSet
 
 

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from raretag.core.errors import UserError
-from raretag.engine.card import read_card
+from raretag.runs.card import read_card
 from raretag.labels.collection import Inputs
 from raretag.serve.items import Stream
 from raretag.serve.network import Network, load_network

@@ -7,7 +7,7 @@ Paper and code::
 
     n_c        observed positives of label c;   x  features;   y, s  label and weight of an entry
     r          solved logistic regression,  r_c(x) = w_c x + b_c  (strength by held-out folds)
-    m          mean of the logits of one half of the members (objective/members.py), trained with the same weights
+    m          mean of the logits of one half of the members (solvers/members.py), trained with the same weights
     k          that of the other half, trained with s = 1, less the log odds of each label: 0 is then the boundary that
                weights would have given
     o, q, p    spread (standard deviation over training items) of r_c, m_c and k_c
@@ -34,8 +34,7 @@ Departs from the authors' code:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from functools import partial
+from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
 import torch
@@ -43,32 +42,22 @@ from torch import Tensor, nn
 
 from raretag.core import chance
 from raretag.core.errors import UserError
-from raretag.core.method import Method
-from raretag.core.objective import Objective
-from raretag.core.statistics import LabelStatistics
-from raretag.core.targets import Targets
-from raretag.models.heads.with_skip import WithSkip
-from raretag.objective.completions import UnknownIsNegative
-from raretag.objective.reductions import Per, reduction
-from raretag.objective.scores import CrossEntropy
+from raretag.core.listener import Listener
+from raretag.core.solver import Features, Solver
+from raretag.models.heads.plain import WithSkip
 from raretag.solvers import logistic
-from raretag.solvers.balanced import Balanced
-from raretag.solvers.gathered import dense_rows, gathered
 from raretag.solvers.members import Schedule, log_odds, trained
-from raretag.solvers.strength import STRENGTHS, choose, solved, told
+from raretag.solvers.strength import Tried, choose, dense_rows, gathered, solved
 
 REGRESSION = 0.1  # of the time, more or less
 ENOUGH = 10  # training items for each column of the features
 
 
-class Committee(Method):
-    solves = True
+class Committee(Solver):
     head = "with_skip"
-    tried: Tensor
 
     def __init__(
         self,
-        statistics: LabelStatistics,
         *,
         members: int = 8,
         weights: Literal["both", "balanced", "plain"] = "both",
@@ -77,7 +66,6 @@ class Committee(Method):
         mixup: float = 0.4,
         forgive: float = 1.0,
         folds: int = 3,
-        reduce: Per = "entries",
         seed: int = 0,
     ) -> None:
         fewest = 1 if skip is False else 0
@@ -88,23 +76,12 @@ class Committee(Method):
                 f"members >= {fewest} (an even number with weights=both), epochs >= 1, mixup >= 0, forgive >= 0 and "
                 "folds >= 2"
             )
-        super().__init__(
-            Objective(
-                complete=UnknownIsNegative(),
-                weigh=Balanced(statistics),
-                score=CrossEntropy(),
-                reduce=reduction(reduce),
-            )
-        )
         self.members, self.skip, self.forgive, self.folds, self.seed = members, skip, forgive, folds, seed
         self.kinds = ("balanced", "plain") if weights == "both" else (weights,)
         self.schedule = Schedule(epochs=epochs, mixup=mixup)
-        self.register_buffer("tried", torch.full((len(STRENGTHS),), torch.nan))  # mAP on held-out folds
+        self.tried: Tried = {}
 
-    def begin_stage(
-        self, number: int, model: nn.Module, features: Callable[[], Iterator[tuple[Tensor, Targets]]]
-    ) -> None:
-        head = model.get_submodule("head")
+    def solve(self, features: Features, head: nn.Module, listener: Listener) -> None:
         if not isinstance(head, WithSkip) or (self.members and head.hidden.out_features % self.members):
             raise UserError(
                 f"committee fills the head 'with_skip', of a width that its {self.members} members can share equally; "
@@ -112,10 +89,9 @@ class Committee(Method):
             )
         x, positive, observed = gathered(features())
         assumed = ~(observed & (positive == 0)).any(0)  # [C] labels of which no negative is observed
-        choice = choose(
-            x, positive, self.folds, self.seed, observed | assumed, lambda share: self.tell(REGRESSION * share)
-        )
-        self.tried.copy_(choice.tried)
+        regression = Part(listener, 0.0, REGRESSION)
+        choice = choose(x, positive, self.folds, self.seed, observed | assumed, regression)
+        self.tried = choice.tried
         forgiven = torch.minimum(self.forgive * positive.sum(0), (~observed).sum(0) / 2) * assumed
         likely = highest(choice.held_out, ~observed, forgiven)
         counted = observed | (assumed & ~likely)  # step 1
@@ -126,48 +102,62 @@ class Committee(Method):
             head.skip.weight.copy_(theta[:, :-1])
             head.classify.bias.copy_(theta[:, -1])
             if self.members:
-                self.add_members(head, theta, x, positive, logistic.balanced(positive, counted))  # step 2
+                self.add_members(head, theta, x, positive, logistic.balanced(positive, counted), listener)  # step 2
 
-    def add_members(self, head: WithSkip, theta: Tensor, x: Any, positive: Tensor, balanced: Tensor) -> None:
+    def add_members(
+        self, head: WithSkip, theta: Tensor, x: Any, positive: Tensor, balanced: Tensor, listener: Listener
+    ) -> None:
         width, count = head.hidden.out_features // self.members, self.members // len(self.kinds)
         weights = {"balanced": balanced, "plain": (balanced > 0).to(balanced)}
         with torch.random.fork_rng(devices=[]), torch.enable_grad():
             torch.manual_seed(chance.number(self.seed, 11) % 2**63)
             halves = [
-                trained(x, positive, weights[kind], count, width, self.schedule, partial(self.tell_of_half, done))
+                trained(x, positive, weights[kind], count, width, self.schedule, Part(listener, *self.share_of(done)))
                 for done, kind in enumerate(self.kinds)
             ]
         spreads = spread(x, len(positive), [lambda block: block @ theta[:, :-1].T, *halves])  # [1 + halves, C]
-        heard = (spreads > 0) & (balanced > 0).any(0)
-        heard[0] &= len(positive) < ENOUGH * x.shape[1] if self.skip is None else self.skip
-        shares = heard * (heard * spreads).sum(0) / heard.sum(0).clamp(min=1) ** 2 / spreads.clamp(min=1e-12)  # step 3
-        shares[0, ~heard.any(0)] = 1.0  # nobody has learned anything: the bias of r
-        of_r, *of_halves = shares
+        used = (spreads > 0) & (balanced > 0).any(0)  # [1 + halves, C] what is added up
+        used[0] &= len(positive) < ENOUGH * x.shape[1] if self.skip is None else self.skip
+        shares = used * (used * spreads).sum(0) / used.sum(0).clamp(min=1) ** 2 / spreads.clamp(min=1e-12)  # step 3
+        shares[0, ~used.any(0)] = 1.0  # nobody has learned anything: the bias of r
+        regression, *of_halves = shares
         rows = [share[:, None] * half.classify for share, half in zip(of_halves, halves, strict=True)]
-        bias = of_r * theta[:, -1]
+        bias = regression * theta[:, -1]
         for share, half, kind in zip(of_halves, halves, self.kinds, strict=True):
             bias += share * (half.bias - log_odds(positive, weights[kind]))
-        head.skip.weight.copy_(of_r[:, None] * theta[:, :-1])
+        head.skip.weight.copy_(regression[:, None] * theta[:, :-1])
         head.hidden.weight.copy_(torch.cat([half.hidden for half in halves]))
         head.hidden.bias.copy_(torch.cat([half.hidden_bias for half in halves]))
         head.classify.weight.copy_(torch.cat(rows, 1))
         head.classify.bias.copy_(bias)
 
-    def tell_of_half(self, done: int, share: float) -> None:
-        self.tell(REGRESSION + (1 - REGRESSION) * (done + share) / len(self.kinds))
+    def share_of(self, half: int) -> tuple[float, float]:
+        """Where the training of a half begins and ends, in the time of the whole."""
+        each = (1 - REGRESSION) / len(self.kinds)
+        return REGRESSION + half * each, REGRESSION + (half + 1) * each
 
     def learned(self) -> dict[str, Any]:
-        return {"held_out_mAP": told(self.tried)}
+        return {"held_out_mAP": self.tried}
 
 
-def spread(x: Any, items: int, voices: Sequence[Callable[[Tensor], Tensor]]) -> Tensor:
-    """[voices, C] standard deviation over the items of what each says."""
-    said: list[list[Tensor]] = [[] for _ in voices]
+class Part(Listener):
+    """Passes on the progress of a part of the work as progress of the whole."""
+
+    def __init__(self, whole: Listener, begin: float, end: float) -> None:
+        self.whole, self.begin, self.end = whole, begin, end
+
+    def progress(self, share: float) -> None:
+        self.whole.progress(self.begin + share * (self.end - self.begin))
+
+
+def spread(x: Any, items: int, models: Sequence[Callable[[Tensor], Tensor]]) -> Tensor:
+    """[models, C] standard deviation of the logits of each model over the items."""
+    logits: list[list[Tensor]] = [[] for _ in models]
     for start in range(0, items, 4096):
         block = dense_rows(x, torch.arange(start, min(start + 4096, items)))
-        for voice, parts in zip(voices, said, strict=True):
-            parts.append(voice(block))
-    return torch.stack([torch.cat(parts).std(0) for parts in said])
+        for model, parts in zip(models, logits, strict=True):
+            parts.append(model(block))
+    return torch.stack([torch.cat(parts).std(0) for parts in logits])
 
 
 def highest(z: Tensor, among: Tensor, count: Tensor) -> Tensor:

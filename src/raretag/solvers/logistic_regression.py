@@ -25,74 +25,45 @@ Departs from the authors' code:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from raretag.core.errors import UserError
-from raretag.core.method import Method
-from raretag.core.objective import Objective
-from raretag.core.statistics import LabelStatistics
-from raretag.core.targets import Targets
-from raretag.objective.completions import UnknownIsNegative
-from raretag.objective.reductions import Per, reduction
-from raretag.objective.scores import CrossEntropy
-from raretag.solvers.balanced import Balanced
-from raretag.solvers.gathered import gathered
-from raretag.solvers.strength import STRENGTHS, choose, solved, told
+from raretag.core.listener import Listener
+from raretag.core.solver import Features, Solver
+from raretag.solvers.strength import Tried, choose, gathered, solved
 
 
-class LogisticRegression(Method):
-    solves = True
-    strength: Tensor
-    tried: Tensor
+class LogisticRegression(Solver):
+    """`strength` is scikit-learn's C; None chooses it on `folds` held-out folds."""
 
-    def __init__(
-        self,
-        statistics: LabelStatistics,
-        *,
-        strength: float | None = None,
-        folds: int = 3,
-        reduce: Per = "entries",
-        seed: int = 0,
-    ) -> None:
+    def __init__(self, *, strength: float | None = None, folds: int = 3, seed: int = 0) -> None:
         if folds < 2 or (strength is not None and strength <= 0):
             raise UserError(
                 f"folds is {folds} and strength {strength}; expected 2 folds or more, and a strength above 0"
             )
-        super().__init__(
-            Objective(
-                complete=UnknownIsNegative(),
-                weigh=Balanced(statistics),
-                score=CrossEntropy(),
-                reduce=reduction(reduce),
-            )
-        )
-        self.asked, self.folds, self.seed = strength, folds, seed
-        self.register_buffer("strength", torch.tensor(float("nan")))
-        self.register_buffer("tried", torch.full((len(STRENGTHS),), torch.nan))  # mAP on held-out folds
+        self.strength, self.folds, self.seed = strength, folds, seed
+        self.chosen: float | None = None
+        self.tried: Tried = {}
 
-    def begin_stage(
-        self, number: int, model: nn.Module, features: Callable[[], Iterator[tuple[Tensor, Targets]]]
-    ) -> None:
-        classify = next((part for part in model.get_submodule("head").modules() if isinstance(part, nn.Linear)), None)
+    def solve(self, features: Features, head: nn.Module, listener: Listener) -> None:
+        classify = next((part for part in head.modules() if isinstance(part, nn.Linear)), None)
         if classify is None:
             raise UserError("logistic_regression fills a linear classifier; leave head.name and branches.name alone")
         x, positive, _ = gathered(features())
-        if self.asked is None:
-            choice = choose(x, positive, self.folds, self.seed, tell=self.tell)
-            self.tried.copy_(choice.tried)
-        strength = choice.strength if self.asked is None else self.asked
-        self.strength.fill_(strength)
-        theta = solved(x, positive, strength)
+        self.chosen = self.strength
+        if self.chosen is None:
+            choice = choose(x, positive, self.folds, self.seed, listener=listener)
+            self.chosen, self.tried = choice.strength, choice.tried
+        theta = solved(x, positive, self.chosen)
         with torch.no_grad():
             classify.weight.copy_(theta[:, :-1])
             classify.bias.copy_(theta[:, -1])
 
     def vital_signs(self) -> dict[str, float]:
-        return {**super().vital_signs(), "strength": float(self.strength)}
+        return {} if self.chosen is None else {"strength": self.chosen}
 
     def learned(self) -> dict[str, Any]:
-        return {"strength": float(self.strength), "held_out_mAP": told(self.tried)}
+        return {"strength": self.chosen, "held_out_mAP": self.tried}

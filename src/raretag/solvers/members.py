@@ -13,7 +13,6 @@ more to keep or to run than a wide network.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from math import cos, pi, sqrt
 from typing import Any
@@ -22,7 +21,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import dropout, softplus
 
-from raretag.solvers.gathered import dense_rows
+from raretag.core.listener import Listener
+from raretag.solvers.strength import dense_rows
 
 FEWEST_STEPS = 200  # of a small data set, whose epochs are short
 UNLIKELY = -5.0  # first bias of a label without positives
@@ -70,11 +70,11 @@ def trained(
     members: int,
     width: int,
     schedule: Schedule,
-    tell: Callable[[float], None] = lambda share: None,
+    listener: Listener = Listener(),  # noqa: B008
 ) -> Network:
     """x [N, D], dense or sparse; positive, weight [N, C]. All draws are torch's own: seed it before.
 
-    `tell` hears after each step which share of them is done.
+    The `listener` gets the share of the steps that is done.
     """
     items, size = x.shape
     labels = positive.shape[1]
@@ -105,7 +105,7 @@ def trained(
         optimizer.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
         optimizer.step()
-        tell((step + 1) / steps)
+        listener.progress((step + 1) / steps)
     with torch.no_grad():
         return Network(
             stretch * u.transpose(1, 2).reshape(-1, size),

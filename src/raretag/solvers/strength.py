@@ -1,8 +1,8 @@
-"""How much a solved logistic regression may trust its training items: one strength, by held-out folds."""
+"""All features of the training set at once, and how much a solved regression may trust them: one strength, by folds."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Iterator
 from dataclasses import dataclass
 from math import sqrt
 from typing import Any
@@ -10,18 +10,50 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from raretag.core import chance
+from raretag.core import chance, processes
 from raretag.core.errors import UserError
+from raretag.core.listener import Listener
+from raretag.core.targets import Targets
 from raretag.solvers import logistic
-from raretag.solvers.gathered import rows_of
 
 STRENGTHS = (0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0)  # times the mean of |x|^2: K if rows have length 1
+Tried = dict[str, float]  # mean average precision on held-out folds, 0 to 1, of each strength that was tried
+_SPARSE = 0.2  # features of which no more are filled are kept as a sparse matrix
+
+
+def gathered(features: Iterator[tuple[Tensor, Targets]]) -> tuple[Any, Tensor, Tensor]:
+    """Features [N, D], sparse if they mostly are; which labels are positive [N, C] float32; which are observed."""
+    from scipy import sparse
+
+    blocks: list[Any] = []
+    positives, observed = [], []
+    thin = alone = processes.count() == 1
+    for x, targets in features:
+        x = x.detach().float()
+        x = x.cpu() if alone else x  # several processes exchange rows where their devices are
+        thin = thin and int((x != 0).sum()) <= _SPARSE * x.numel()
+        if not thin:
+            blocks = [block if isinstance(block, Tensor) else torch.from_numpy(block.toarray()) for block in blocks]
+        blocks.append(sparse.csr_array(x.numpy()) if thin else x)
+        positives.append((targets.observed & (targets.positive > 0.5)).float())
+        observed.append(targets.observed)
+    x = sparse.csr_array(sparse.vstack(blocks)) if thin else processes.rows(torch.cat(blocks)).cpu()
+    return x, processes.rows(torch.cat(positives)).cpu(), processes.rows(torch.cat(observed)).cpu()
+
+
+def rows_of(x: Any, rows: Tensor) -> Any:
+    return x[rows] if isinstance(x, Tensor) else x[rows.numpy()]
+
+
+def dense_rows(x: Any, rows: Tensor) -> Tensor:
+    found = rows_of(x, rows)
+    return found if isinstance(found, Tensor) else torch.from_numpy(found.toarray())
 
 
 @dataclass(frozen=True)
 class Choice:
     strength: float  # K
-    tried: Tensor  # mean average precision on held-out folds, 0 to 1, of each of STRENGTHS; nan if not tried
+    tried: Tried
     held_out: Tensor  # [N, C] logits of each item, by a solution that has not seen it
 
 
@@ -31,12 +63,12 @@ def choose(
     folds: int,
     seed: int,
     counted: Tensor | None = None,
-    tell: Callable[[float], None] = lambda share: None,
+    listener: Listener = Listener(),  # noqa: B008
 ) -> Choice:
     """The strength with the best mean average precision, along a path that ends when that fell twice.
 
-    `counted` [N, C] bool: what is trained on. All entries are judged, as if what is not positive were negative. `tell`
-    hears which share of the path is done.
+    `counted` [N, C] bool: what is trained on. All entries are judged, as if what is not positive were negative. The
+    `listener` gets the share of the path that is done.
     """
     if len(positive) < 2:
         raise UserError(
@@ -46,21 +78,23 @@ def choose(
     parts = [((fold != k).nonzero().flatten(), (fold == k).nonzero().flatten()) for k in range(folds)]
     starts: list[Tensor | None] = [None] * folds
     scale = len(positive) / max(float((x * x).sum()), 1e-12)
-    tried = torch.full((len(STRENGTHS),), torch.nan)
-    best = Choice(scale * STRENGTHS[0], tried, torch.zeros_like(positive))
+    tried: list[float] = []
+    best, held_out = STRENGTHS[0], torch.zeros_like(positive)
     for at, one in enumerate(STRENGTHS):
         z = torch.zeros_like(positive)
         for k, (rest, held) in enumerate(parts):
             used = None if counted is None else counted[rest]
             starts[k] = theta = solved(rows_of(x, rest), positive[rest], scale * one, starts[k], 1e-3, used)
             z[held] = logistic.product(rows_of(x, held), theta[:, :-1]) + theta[:, -1]
-            tell((at * folds + k + 1) / (len(STRENGTHS) * folds))
-        tried[at] = mean_precision(z, positive)
-        if not (tried[:at] >= tried[at]).any():
-            best = Choice(scale * one, tried, z)
+            listener.progress((at * folds + k + 1) / (len(STRENGTHS) * folds))
+        precision = float(mean_precision(z, positive))
+        if not any(before >= precision for before in tried):
+            best, held_out = one, z
+        tried.append(precision)
         if at >= 2 and tried[at] < tried[at - 1] < tried[at - 2]:
             break
-    return best
+    by_strength = {f"{one:g}": value for one, value in zip(STRENGTHS, tried, strict=False) if value == value}
+    return Choice(scale * best, by_strength, held_out)
 
 
 def solved(
@@ -90,8 +124,3 @@ def mean_precision(z: Tensor, positive: Tensor) -> Tensor:
     precision = hit.cumsum(0) / torch.arange(1, len(z) + 1).to(z)[:, None]
     some = positive.sum(0) > 0
     return ((precision * hit).sum(0) / positive.sum(0))[some].mean()
-
-
-def told(tried: Tensor) -> dict[str, float]:
-    """`Choice.tried` for the record."""
-    return {f"{strength:g}": float(value) for strength, value in zip(STRENGTHS, tried, strict=True) if value == value}

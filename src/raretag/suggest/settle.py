@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from raretag.core.errors import UserError
-from raretag.engine.record import write_text
+from raretag.runs.record import write_text
 from raretag.labels.corrections import Places, State
 from raretag.suggest.answers import NO, UNSURE, YES, Answer
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from raretag.core.errors import UserError
-from raretag.engine.record import write_json, write_text
+from raretag.runs.record import write_json, write_text
 from raretag.suggest.listing import Listing, Suggestion
 
 FILES = ("suggestions.csv", "suggestions.jsonl", "label-studio.json", "label-studio.xml", "summary.json")

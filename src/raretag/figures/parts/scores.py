@@ -13,10 +13,10 @@ from torch import Tensor
 
 from raretag.core import registry as registry
 from raretag.core.errors import UserError
-from raretag.engine.build import build_fabric, prepare
-from raretag.engine.config import Config, Data, checked, compose, read
+from raretag.engine.prepare import build_fabric, prepare
+from raretag.config.settings import Config, Data, checked, compose, read
 from raretag.engine.evaluate import logits_of
-from raretag.engine.sources import find_source, hidden, load, long_tailed
+from raretag.data.sources import find_source, hidden, load, long_tailed
 from raretag.figures.parts.runs import Run
 from raretag.labels.groups import groups
 from raretag.labels.store import LabelStore

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from raretag.core import registry as registry
-from raretag.engine.config import flat
+from raretag.config.settings import flat
 from raretag.figures.parts.runs import Run
 
 ROOMS = {"method": "methods", "data": "data", "model": "models", "branches": "models.branches",

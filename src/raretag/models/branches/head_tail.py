@@ -31,6 +31,7 @@ from torch import Tensor, nn
 
 from raretag.core import processes
 from raretag.core.errors import UserError
+from raretag.models.assemble import width_of
 from raretag.models.heads.normalised import Normalised
 
 BRANCHES = ("head", "tail", "balanced")
@@ -55,7 +56,7 @@ class HeadTail(nn.Module):
         self.momentum, self.tail_factor = momentum, tail_factor
         own = ("balanced",) if share_backbone else BRANCHES
         self.backbones = nn.ModuleDict({branch: make_backbone() for branch in own})
-        size = int(self.backbone.features)  # type: ignore[arg-type]
+        size = width_of(self.backbone)
         self.heads = nn.ModuleDict({branch: make_head(size) for branch in BRANCHES})
         if not all(isinstance(head, Normalised) for head in self.heads.values()):
             raise UserError("head_tail adds moving vectors to normalised features, so it needs the head 'normalised'")

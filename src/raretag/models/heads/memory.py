@@ -22,7 +22,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from raretag.models.heads.cosine import Cosine
+from raretag.models.heads.plain import Cosine
 
 NEAREST = 1e-3  # a distance below this counts as this: an item may sit on a centroid
 

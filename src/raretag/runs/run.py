@@ -9,53 +9,55 @@ from typing import Any
 
 from safetensors import SafetensorError
 from safetensors.torch import load_file
-from torch import Tensor
+from torch import Tensor, nn
 
+from raretag.config.settings import checked, read
 from raretag.core.errors import UserError
 from raretag.core.targets import Targets
-from raretag.engine import evidence
-from raretag.engine.config import checked, read
-from raretag.engine.sources import load
+from raretag.data.sources import load
 from raretag.labels.collection import DataSet
+from raretag.runs import evidence
+from raretag.runs.card import Card
+from raretag.runs.record import FILE, Record, read_record
 
 Known = dict[str, DataSet | str]  # data sets by their settings, so that runs on the same one read it once; or why not
 
 
 @dataclass(frozen=True)
-class Finished:
-    folder: Path
-    record: dict[str, Any]
+class Run:
+    """A finished run: its record, and what explains it as far as it could be found."""
+
+    folder: Path | None  # None: the run was never written
+    record: Record
     epochs: list[dict[str, Any]]
     logits: dict[str, Tensor]  # of "validation" and "test", or empty
     evidence: dict[str, Tensor]
     data: DataSet | None = None
     missing: list[str] = field(default_factory=list)  # what could not be had, in sentences
+    card: Card | None = None
+    model: nn.Module | None = None  # trained, where it is still in memory
 
     def targets(self, split: str) -> Targets | None:
         """The labels of a split: as the run kept them, else as the data set has them."""
         kept = evidence.unpacked(split, self.evidence)
         if kept is None and self.data is not None:
-            kept = getattr(self.data, split).labels.targets()
+            kept = self.data.parts[split].labels.targets()
         return kept
 
-    def tested_as(self, other: Finished) -> bool:
+    def tested_as(self, other: Run) -> bool:
         """Whether both were tested on the same items: then each item of one is an item of the other."""
-        mine, theirs = self.record["data"], other.record["data"]
-        same = mine["fingerprint"]["test"] == theirs["fingerprint"]["test"]
+        mine, theirs = self.record.data, other.record.data
+        same = mine.fingerprint["test"] == theirs.fingerprint["test"]
         # Without ids other items may have the same labels, as those of another seed have.
-        return bool(same and (mine.get("ids") or (mine["name"], mine["notes"]) == (theirs["name"], theirs["notes"])))
+        return same and (mine.ids or (mine.name, mine.notes) == (theirs.name, theirs.notes))
 
 
-def open_run(folder: Path, *, known: Known | None = None, with_data: bool = True) -> Finished:
-    if not (folder / "record.json").is_file():
+def open_run(folder: Path, *, known: Known | None = None, with_data: bool = True) -> Run:
+    if not (folder / FILE).is_file():
         started = (folder / "config.yaml").is_file()
-        reason = (
-            "it was not trained to its end: `raretag train --resume` goes on" if started else "no record.json in it"
-        )
+        reason = "it was not trained to its end: `raretag train --resume` goes on" if started else f"no {FILE} in it"
         raise UserError(f"'{folder}' is not the folder of a finished run ({reason})")
-    record = _json(folder / "record.json")
-    if not isinstance(record, dict) or not {"config", "data", "groups", "method", "metrics"} <= set(record):
-        raise UserError(f"'{folder / 'record.json'}' is not the record of a run")
+    record = read_record(folder)
     missing: list[str] = []
     logits = _tensors(folder / "logits.safetensors", missing, "no predictions of single items")
     kept = _tensors(folder / evidence.FILE, missing, "") if (folder / evidence.FILE).is_file() else {}
@@ -67,10 +69,10 @@ def open_run(folder: Path, *, known: Known | None = None, with_data: bool = True
             missing.append(f"{found}, so items are shown without pictures and texts")
     if logits and "test_positive" not in kept and data is None:
         missing.append("the folder does not hold the test labels, so predictions cannot be judged one by one")
-    return Finished(folder, record, _epochs(folder, record), logits, kept, data, missing)
+    return Run(folder, record, _epochs(folder, record), logits, kept, data, missing)
 
 
-def _data(folder: Path, record: dict[str, Any], known: Known) -> DataSet | str:
+def _data(folder: Path, record: Record, known: Known) -> DataSet | str:
     """The data set that the run was trained on, or why it cannot be had."""
     try:
         config = checked(read(folder / "config.yaml"))
@@ -80,9 +82,8 @@ def _data(folder: Path, record: dict[str, Any], known: Known) -> DataSet | str:
     except UserError as error:
         return f"the data is not here ({error})"
     found = known[key]
-    told = record["data"].get("fingerprint", {})
     if isinstance(found, DataSet) and any(
-        getattr(found, split).labels.fingerprint() != told.get(split) for split in ("train", "test")
+        found.parts[name].labels.fingerprint() != record.data.fingerprint.get(name) for name in ("train", "test")
     ):
         return "the data is not what the run was trained on: its labels have changed, or it was made in Python"
     return found
@@ -99,9 +100,9 @@ def _tensors(path: Path, missing: list[str], without: str) -> dict[str, Tensor]:
         return {}
 
 
-def _epochs(folder: Path, record: dict[str, Any]) -> list[dict[str, Any]]:
+def _epochs(folder: Path, record: Record) -> list[dict[str, Any]]:
     """With numbers of single labels, if they were kept."""
-    rows: list[dict[str, Any]] = record["metrics"]["epochs"]
+    rows = [row.model_dump(exclude_unset=True) for row in record.metrics.epochs]
     path = folder / "metrics.jsonl"
     if not path.is_file():
         return rows
@@ -110,10 +111,3 @@ def _epochs(folder: Path, record: dict[str, Any]) -> list[dict[str, Any]]:
     except (ValueError, OSError):  # torn by a crash; the record has the same without single labels
         return rows
     return found if len(found) == len(rows) else rows
-
-
-def _json(path: Path) -> Any:
-    try:
-        return json.loads(path.read_text(encoding="utf-8"))
-    except (ValueError, OSError) as error:
-        raise UserError(f"'{path}' cannot be read: {error}") from None

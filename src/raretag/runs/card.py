@@ -9,21 +9,24 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from torch import Tensor
+from pydantic import BaseModel, ConfigDict, Field
 
+from raretag.config.settings import Config
 from raretag.core.errors import UserError
-from raretag.core.statistics import LabelStatistics
-from raretag.engine.config import Config
-from raretag.engine.record import without_nan, write_json
-from raretag.metrics.tuning import Tuned
+from raretag.core.files import without_nan, write_json
+from raretag.core.protocols import Describes
+
+if TYPE_CHECKING:
+    from raretag.labels.collection import DataSet
+    from raretag.metrics.tuning import Tuned
 
 FORMAT = "raretag model card 2"
 FILE, WEIGHTS = "card.json", "model.safetensors"
+INPUT_ROLES = ("images", "text", "features", "id")  # columns of a table that a model's user needs too
 
 
 @dataclass(frozen=True)
@@ -33,47 +36,64 @@ class RawInputs:
     description: dict[str, Any]  # how a raw item becomes a tensor; empty: items are tensors already
     shape: tuple[int, ...]
     columns: dict[str, Any]  # of a table: which column is what
-    encoder: str | None  # hash of a frozen encoder's weights
+    encoder: str | None = None  # hash of a frozen encoder's weights
+
+    @classmethod
+    def of(cls, data: DataSet) -> RawInputs:
+        inputs = data.train.inputs
+        columns = {role: name for role, name in data.notes.get("columns", {}).items() if role in INPUT_ROLES}
+        return cls(inputs.describe() if isinstance(inputs, Describes) else {}, data.input_shape, columns)
 
 
-def card_of(
-    config: Config,
-    labels: Sequence[str],
-    statistics: LabelStatistics,
-    groups: Mapping[str, Tensor],
-    raw: RawInputs,
-    decisions: Mapping[str, Any],
-    weights: Path,
-) -> dict[str, Any]:
-    """`decisions` are thresholds, calibration and how they were found."""
-    return {
-        "format": FORMAT,
-        "labels": list(labels),
-        "training_positives": statistics.positives.tolist(),
-        "training_negatives": statistics.negatives.tolist(),
-        "training_items": statistics.items,
-        "group_edges": list(config.group_edges),
-        "groups": {name: members.tolist() for name, members in groups.items()},
-        **decisions,
-        "inputs": raw.description,
-        "columns": raw.columns,
-        "input_shape": list(raw.shape),
-        "encoder": None if raw.encoder is None else {"sha256": raw.encoder},
-        "weights": {"file": WEIGHTS, "sha256": sha256(weights)},
-        "config": config.model_dump(mode="json"),
-    }
+class Calibration(BaseModel):
+    """probability = sigmoid(scale x logit + shift), for each label."""
+
+    scale: list[float]
+    shift: list[float]
 
 
-def decisions_of(tuned: Tuned) -> dict[str, Any]:
-    """Thresholds, calibration and how they were found, for JSON."""
-    return {
-        "thresholds": tuned.thresholds.tolist(),  # of calibrated probabilities, one for each label
-        "calibration": {"scale": tuned.scale.tolist(), "shift": tuned.shift.tolist()},
-        "tuned": tuned.notes,
-    }
+class Decisions(BaseModel):
+    """Thresholds, calibration, and how they were found."""
+
+    thresholds: list[float]  # of calibrated probabilities, one for each label
+    calibration: Calibration
+    tuned: dict[str, Any]
+
+    @classmethod
+    def of(cls, tuned: Tuned) -> Decisions:
+        calibration = Calibration(scale=tuned.scale.tolist(), shift=tuned.shift.tolist())
+        return cls(thresholds=tuned.thresholds.tolist(), calibration=calibration, tuned=tuned.notes)
 
 
-def read_card(folder: Path | str) -> dict[str, Any]:
+class Card(Decisions):
+    model_config = ConfigDict(extra="allow")
+
+    format: str = FORMAT
+    labels: list[str]
+    training_positives: list[int]
+    training_negatives: list[int]
+    training_items: int
+    group_edges: list[int] = Field(default_factory=list)
+    groups: dict[str, list[int]] = Field(default_factory=dict)
+    inputs: dict[str, Any] = Field(default_factory=dict)  # see RawInputs.description
+    columns: dict[str, Any] = Field(default_factory=dict)
+    input_shape: list[int]
+    encoder: dict[str, str] | None = None
+    weights: dict[str, str]
+    config: dict[str, Any]
+
+    @property
+    def settings(self) -> Config:
+        """The configuration that the model was trained with."""
+        return Config.model_validate(self.config)
+
+    def write(self, folder: Path | str) -> None:
+        """Sealed; complete or not at all."""
+        content = without_nan(self.model_dump(mode="json", exclude={"seal"}))
+        write_json(Path(folder) / FILE, {**content, "seal": seal_of(content)})
+
+
+def read_card(folder: Path | str) -> Card:
     """The card of a run, refused with the reason if anything in it does not fit."""
     path = Path(folder) / FILE
     if not path.is_file():
@@ -94,24 +114,18 @@ def read_card(folder: Path | str) -> dict[str, Any]:
         )
     trouble = _trouble(card)
     if trouble:
-        raise UserError(f"the card '{path}' does not fit itself: {trouble}")
-    return card
+        raise UserError(f"the card '{path}' contradicts itself: {trouble}")
+    return Card.model_validate(card)
 
 
-def check_weights(folder: Path | str, card: dict[str, Any]) -> Path:
+def check_weights(folder: Path | str, card: Card) -> Path:
     """The file of weights, if it is the one that the card was written for."""
     path = Path(folder) / WEIGHTS
     if not path.is_file():
         raise UserError(f"'{folder}' has no {WEIGHTS}: the card is there, but not the model")
-    if sha256(path) != card["weights"]["sha256"]:
+    if sha256(path) != card.weights["sha256"]:
         raise UserError(f"'{path}' is not the file that its card was written for (its hash differs): another model's?")
     return path
-
-
-def write_card(folder: Path | str, card: dict[str, Any]) -> None:
-    """Sealed; complete or not at all."""
-    card = without_nan({key: value for key, value in card.items() if key != "seal"})
-    write_json(Path(folder) / FILE, {**card, "seal": seal_of(card)})
 
 
 def seal_of(card: dict[str, Any]) -> str:
@@ -125,10 +139,6 @@ def sha256(path: Path) -> str:
         for block in iter(lambda: file.read(1 << 20), b""):
             digest.update(block)
     return digest.hexdigest()
-
-
-def config_of(card: dict[str, Any]) -> Config:
-    return Config.model_validate(card["config"])
 
 
 def _trouble(card: dict[str, Any]) -> str | None:
@@ -157,9 +167,11 @@ def _trouble(card: dict[str, Any]) -> str | None:
     if not isinstance(card.get("weights"), dict) or not isinstance(card.get("config"), dict):
         return "weights or config are missing"
     try:
-        config_of(card)
+        Config.model_validate(card["config"])
     except ValueError as error:
         return f"its configuration is not one: {' '.join(str(error).split())[:200]}"
+    if not isinstance(card.get("training_items"), int):
+        return "training_items must be a whole number"
     shape = card.get("input_shape")
     if not isinstance(shape, list) or not all(isinstance(side, int) and side > 0 for side in shape):
         return "input_shape must be a list of whole numbers"

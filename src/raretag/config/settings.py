@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from raretag.core.errors import UserError
 from raretag.core.registry import nearest
-from raretag.engine.recipes import RECIPES
+from raretag.config.recipes import RECIPES
 
 
 class Section(BaseModel):

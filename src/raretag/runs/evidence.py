@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
+from raretag.core.files import replacing
 from raretag.core.statistics import LabelStatistics
 from raretag.core.targets import Targets
 from raretag.labels.collection import DataSet
@@ -31,7 +32,7 @@ def evidence_of(data: DataSet, statistics: LabelStatistics, rows: Tensor, logits
     if data.truth is not None:
         found["truth_positives"] = data.truth.statistics(cooccurrence=False).positives
     for name in ("validation", "test"):
-        found |= packed(name, getattr(data, name).labels.targets())
+        found |= packed(name, data.parts[name].labels.targets())
     if statistics.cooccurrence is not None:
         found |= often_together(statistics.cooccurrence)
     found |= likely_missing(logits, rows, data.train.labels, data.truth)
@@ -39,7 +40,8 @@ def evidence_of(data: DataSet, statistics: LabelStatistics, rows: Tensor, logits
 
 
 def write(folder: Path, evidence: dict[str, Tensor]) -> None:
-    save_file(evidence, folder / FILE)
+    with replacing(folder / FILE) as new:
+        save_file(evidence, new)
 
 
 def read(folder: Path) -> dict[str, Tensor]:

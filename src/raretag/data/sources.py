@@ -14,7 +14,7 @@ from torch import Tensor
 
 from raretag.core import registry as registry
 from raretag.core.errors import UserError
-from raretag.engine.config import Data
+from raretag.config.settings import Data
 from raretag.labels import corrections
 from raretag.labels.collection import DataSet, Items
 from raretag.labels.hide import hide

@@ -1,9 +1,10 @@
-"""Batch normalisation over the batch of all processes, so that a model does not depend on how many there are.
+"""Layers that do not depend on how many processes share a batch: normalisation and dropout.
 
 Ioffe and Szegedy, "Batch Normalization", ICML 2015.
 
 On one process these are torch's own layers. On several, sums and numbers of values are added first, so a process may
-have fewer rows than another, or none. (`nn.SyncBatchNorm` does this on GPUs only.)
+have fewer rows than another, or none (`nn.SyncBatchNorm` does this on GPUs only), and dropout draws for the batch of
+all processes, of which each takes its own rows.
 """
 
 from __future__ import annotations
@@ -15,6 +16,21 @@ from torch.autograd import Function
 
 from raretag.core import processes
 from raretag.core.numerics import in_full_precision
+
+
+class Dropout(nn.Module):
+    """As `nn.Dropout`. Every process must have seeded its generator alike; each takes the draws of its own rows."""
+
+    def __init__(self, p: float) -> None:
+        super().__init__()
+        self.p = p
+
+    def forward(self, x: Tensor) -> Tensor:
+        if not self.training or not self.p:
+            return x
+        rows = int(processes.total(torch.tensor(len(x), device=x.device)))
+        draws = torch.rand(rows, *x.shape[1:], device=x.device)[processes.rank() :: processes.count()]
+        return x * (draws >= self.p) / (1.0 - self.p)
 
 
 class BatchNorm1d(nn.BatchNorm1d):

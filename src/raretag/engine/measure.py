@@ -1,0 +1,211 @@
+"""From the logits of a trained model to the numbers of its record."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from raretag.core.listener import Listener, Step
+from raretag.core.method import Method
+from raretag.core.solver import Solver
+from raretag.engine.prepare import Prepared
+from raretag.labels.collection import Items
+from raretag.metrics import hidden
+from raretag.metrics.average_precision import average_precision
+from raretag.metrics.calibration import calibration_error
+from raretag.metrics.evaluation import evaluate
+from raretag.metrics.grouped import grouped_means, number_or_none
+from raretag.metrics.partial_truth import partial_truth
+from raretag.metrics.tuning import Tuned, tune
+from raretag.runs import evidence
+from raretag.runs.card import WEIGHTS, Card, Decisions
+from raretag.runs.record import VERSION, Record, environment
+
+MOST_LABELS = 1000  # whose inner numbers are written down each epoch
+
+
+def epoch_row(prepared: Prepared, step: Step) -> dict[str, Any]:
+    """The numbers of an epoch that has just ended, measured on the validation items."""
+    assert prepared.training is not None
+    validation, method = prepared.data.validation, prepared.training.method
+    names: list[str] = []
+
+    def read(outputs: Any) -> Tensor:
+        """The prediction, and beside it what each branch would predict: all from one pass."""
+        branches = method.branch_logits(outputs)
+        names[:] = branches
+        return torch.cat([method.logits(outputs), *branches.values()], 1)
+
+    logits, *branches = prepared.logits(validation, read).split(validation.labels.labels, 1)
+    row = validation_row(prepared, logits) | {
+        "epoch": step.epoch,
+        "step": step.step,
+        "loss": step.mean_loss,
+        "learning_rate": step.learning_rate,
+        "vital_signs": method.vital_signs(),
+    }
+    if branches:
+        row["branches"] = {name: {"mAP": mean_ap(prepared, some)} for name, some in zip(names, branches, strict=True)}
+    if prepared.training.truth is not None:
+        row["found_missing"] = {"right": step.found, "wrong": step.mistaken}
+    signs = method.label_signs() if validation.labels.labels <= MOST_LABELS else {}
+    if signs:
+        row["by_label"] = {name: [float(f"{x:.7g}") for x in values.tolist()] for name, values in signs.items()}
+    return row
+
+
+def solved_row(prepared: Prepared, solver: Solver) -> dict[str, Any]:
+    """The one row of a run without steps."""
+    row = validation_row(prepared, prepared.logits(prepared.data.validation))
+    return row | {"epoch": 0, "step": 1, "loss": None, "learning_rate": 0.0, "vital_signs": solver.vital_signs()}
+
+
+def validation_row(prepared: Prepared, logits: Tensor) -> dict[str, Any]:
+    numbers = metrics_of(prepared, prepared.data.validation, logits)
+    return {"validation": {name: numbers[name] for name in ("mAP", "F1")}}
+
+
+def mean_ap(prepared: Prepared, logits: Tensor) -> dict[str, Any]:
+    """Of the validation items, by group."""
+    per_label = average_precision(logits, prepared.data.validation.labels.targets())
+    return grouped_means(per_label, prepared.groups).as_dict()
+
+
+def metrics_of(prepared: Prepared, items: Items, logits: Tensor, thresholds: float | Tensor = 0.5) -> dict[str, Any]:
+    return evaluate(
+        logits,
+        items.labels.targets(),
+        thresholds=thresholds,
+        groups=prepared.groups,
+        training_positives=prepared.statistics.positives,
+        least_frequent=prepared.config.least_frequent,
+    )
+
+
+@dataclass
+class Measured:
+    """What a finished run is described by: written into its folder, or kept in memory."""
+
+    record: Record
+    decisions: Decisions
+    logits: dict[str, Tensor]  # of validation and test items
+    evidence: dict[str, Tensor]
+
+
+def measure_run(prepared: Prepared, history: list[dict[str, Any]], listener: Listener) -> Measured:
+    """Every final number of a trained model. Where there is no test part, validation items stand in, and it is said."""
+    data, config = prepared.data, prepared.config
+    logits = {name: prepared.logits(data.parts[name]) for name in ("validation", "test")}
+    tuned = tune(logits["validation"], data.validation.labels.targets(), prepared.groups, seed=config.seed)
+    measured_on = "test" if len(data.test) else "validation"
+    items, scores = data.parts[measured_on], logits[measured_on]
+    final = metrics_of(prepared, items, scores)
+    if measured_on == "test":
+        final |= tuned_metrics(prepared, scores, tuned)
+    else:
+        final["measured_on"] = "validation"
+        listener.message("there is no test part: the numbers are those of the validation items")
+    if data.truth is not None:
+        final["hidden_recall"] = hidden_recall(prepared)
+    unsure = items.labels.targets()
+    if not unsure.observed.all():
+        final["partial_truth"] = partial_truth(scores, unsure, kept=config.data.kept_in_test, seed=config.seed)
+        listener.message(sentence_on_partial_truth(final["partial_truth"], measured_on))
+    rows = evidence.rows_to_search(data.train.labels)
+    searched = prepared.logits(data.train.take(rows))
+    decisions = Decisions.of(tuned)
+    record = record_of(prepared, history, final, decisions)
+    return Measured(record, decisions, logits, evidence.evidence_of(data, prepared.statistics, rows, searched))
+
+
+def record_of(prepared: Prepared, history: list[dict[str, Any]], final: dict[str, Any], decisions: Decisions) -> Record:
+    config, data, learner = prepared.config, prepared.data, prepared.learner
+    slots = learner.objective.filled() if isinstance(learner, Method) else {}
+    return Record.from_json(
+        {
+            "version": VERSION,
+            "config": config.model_dump(mode="json"),
+            "environment": environment(torch.get_num_threads()),
+            "seeds": {"run": config.seed, "data": data.notes.get("seed")},
+            "data": {
+                "name": data.name,
+                "notes": data.notes,
+                "labels": list(data.train.labels.names),
+                "fingerprint": {name: items.labels.fingerprint() for name, items in data.parts.items()},
+                "ids": data.test.labels.given_ids is not None,
+                "items": {name: len(items) for name, items in data.parts.items()},
+            },
+            "groups": {
+                "edges": list(config.group_edges),
+                "counted_on": "training positives, before any were hidden",
+                **{name: members.tolist() for name, members in prepared.groups.items()},
+            },
+            "method": {
+                "name": config.method.name,
+                "solves": isinstance(learner, Solver),
+                "slots": slots,
+                "denominator": slots.get("reduce"),
+                "learned": learner.learned(),
+            },
+            "metrics": {  # numbers of single labels are in metrics.jsonl
+                "epochs": [{key: value for key, value in row.items() if key != "by_label"} for row in history],
+                "final": final,
+            },
+            **decisions.model_dump(),
+        }
+    )
+
+
+def card_of(prepared: Prepared, decisions: Decisions, weights_sha256: str) -> Card:
+    raw, statistics = prepared.raw, prepared.statistics
+    return Card(
+        labels=list(prepared.data.train.labels.names),
+        training_positives=statistics.positives.tolist(),
+        training_negatives=statistics.negatives.tolist(),
+        training_items=statistics.items,
+        group_edges=list(prepared.config.group_edges),
+        groups={name: members.tolist() for name, members in prepared.groups.items()},
+        inputs=raw.description,
+        columns=raw.columns,
+        input_shape=list(raw.shape),
+        encoder=None if raw.encoder is None else {"sha256": raw.encoder},
+        weights={"file": WEIGHTS, "sha256": weights_sha256},
+        config=prepared.config.model_dump(mode="json"),
+        **decisions.model_dump(),
+    )
+
+
+def tuned_metrics(prepared: Prepared, logits: Tensor, tuned: Tuned) -> dict[str, Any]:
+    """What thresholds and calibration do to the numbers of the test set."""
+    test, after = prepared.data.test, tuned.calibrated(logits)
+    targets = test.labels.targets()
+    errors = {"before": logits, "after": after}
+    return {
+        "F1_tuned": metrics_of(prepared, test, after, tuned.thresholds)["F1"],
+        "ECE": {when: number_or_none(calibration_error(values.sigmoid(), targets)) for when, values in errors.items()},
+    }
+
+
+def hidden_recall(prepared: Prepared) -> float | None:
+    """The share of the hidden training positives that the model finds at 0.5 (what COMIC's Table 2 calls recall)."""
+    items, truth = prepared.data.train, prepared.data.truth
+    assert truth is not None
+    counts = hidden.HiddenCounts.of(prepared.logits(items) > 0, truth.targets(), items.labels.targets())
+    return number_or_none(hidden.micro_hidden_recall(counts))
+
+
+def sentence_on_partial_truth(found: dict[str, Any], part: str = "test") -> str:
+    """The mAP of a set of which some labels are unknown, in a line."""
+    number = found["mAP"]
+    line = f"{part}: {found['observed_share']:.0%} of the labels are observed"
+    low, high = number["bounds"]
+    if low is None or high is None:
+        return f"{line}; no label has a positive among them, so mAP cannot be measured"
+    line += f"; mAP lies between {100 * low:.1f} and {100 * high:.1f}"
+    if number["estimate"] is not None:
+        a, b = number["interval"]
+        line += f", estimate {100 * number['estimate']:.1f} [{100 * a:.1f}, {100 * b:.1f}] if {found['assumption']}"
+    return line if number["estimate"] is not None else f"{line}; {found['assumption']} (data.kept_in_test)"

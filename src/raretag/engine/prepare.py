@@ -1,0 +1,238 @@
+"""From a configuration to the objects of a run. Names are looked up in the registry; nothing is written."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from lightning_fabric import Fabric
+from lightning_fabric.strategies import DDPStrategy
+from torch import Tensor, nn
+
+from raretag.config.settings import Config, Train
+from raretag.core import registry
+from raretag.core.errors import UserError
+from raretag.core.listener import Listener
+from raretag.core.method import Method, make_method
+from raretag.core.protocols import CountsCorrections, Sampler
+from raretag.core.solver import Solver
+from raretag.core.statistics import LabelStatistics
+from raretag.data.sources import group_counts, load, positives_of
+from raretag.engine.auto import choose_method, resolve_auto, unused_settings
+from raretag.engine.encode import encoded
+from raretag.engine.evaluate import logits_of, placed
+from raretag.engine.fit import Training
+from raretag.labels.collection import DataSet, Items
+from raretag.labels.groups import groups
+from raretag.models.assemble import build_backbone, build_model
+from raretag.models.pretrained import digest_of
+from raretag.models.scaling import learn_scale
+from raretag.runs.card import RawInputs
+
+
+@dataclass
+class Prepared:
+    """Everything that a run works with. Either `training` or `solver` is there."""
+
+    config: Config  # with every `auto` replaced by what was chosen
+    data: DataSet
+    statistics: LabelStatistics
+    groups: dict[str, Tensor]
+    raw: RawInputs
+    fabric: Fabric
+    model: nn.Module
+    training: Training | None = None
+    solver: Solver | None = None
+
+    @property
+    def learner(self) -> Method | Solver:
+        learner = self.solver if self.training is None else self.training.method
+        assert learner is not None
+        return learner
+
+    @property
+    def trained(self) -> nn.Module:
+        """What is evaluated and shipped: the model, or the moving average of its weights."""
+        return self.model if self.training is None else self.training.best
+
+    def logits(self, items: Items, read: Callable[[Any], Tensor] | None = None) -> Tensor:
+        """[N, C] of the trained model, or what `read` takes from its outputs."""
+        if read is None:
+            read = _unchanged if self.training is None else self.training.method.logits
+        return logits_of(
+            self.trained,
+            items,
+            read,
+            batch_size=4 * self.config.train.batch_size,
+            rank=self.fabric.global_rank,
+            workers=self.config.train.workers,
+            place=lambda inputs: placed(self.fabric, self.model, inputs),
+        )
+
+
+def _unchanged(outputs: Tensor) -> Tensor:
+    return outputs
+
+
+def prepare(
+    config: Config,
+    fabric: Fabric,
+    listener: Listener = Listener(),  # noqa: B008
+    data: DataSet | None = None,
+    model: nn.Module | None = None,
+    method: Method | Solver | None = None,
+) -> Prepared:
+    """Data, model and method are made as configured, unless the caller brings them."""
+    data = load(config.data, config.seed) if data is None else data
+    raw = RawInputs.of(data)
+    if config.encoder.name != "none":
+        with fabric.rank_zero_first():  # the first process computes what the others then read
+            torch.manual_seed(config.seed)
+            encoder = build_backbone(config.encoder, raw.shape)
+            raw = replace(raw, encoder=digest_of(encoder))
+            data = encoded(data, encoder, workers=config.train.workers, listener=listener)
+    if method is None:
+        config = choose_method(config, data, listener, own_model=model is not None)
+    statistics = data.train.labels.statistics()
+    learner = build_learner(config, statistics, len(data.train)) if method is None else method
+    if unused := unused_settings(config, learner):
+        listener.message(f"not used: {', '.join(unused)}; {config.method.name} is solved without training steps")
+    shape = data.input_shape
+    config = resolve_auto(config, data.train.inputs, shape, learner, own_model=model is not None)
+    torch.manual_seed(config.seed)  # the model's first weights
+    if model is None:
+        model = build_model(
+            backbone=config.model,
+            head=config.head,
+            branches=config.branches,
+            scaling=config.data.prepare,
+            shape=shape,
+            statistics=statistics,
+        )
+        learn_scale(model, data.train.inputs)
+    model = fabric.to_device(model)
+    if config.train.precision == "64-true":  # Fabric would turn the logits back into float32
+        model = model.double()
+    try_out(model, data, config)
+    label_groups = groups(group_counts(data), config.group_edges)
+    prepared = Prepared(config, data, statistics, label_groups, raw, fabric, model)
+    if isinstance(learner, Solver):
+        prepared.solver = learner
+    else:
+        check_method(learner, config, model)
+        prepared.training = make_training(prepared, learner)
+    return prepared
+
+
+def build_learner(config: Config, statistics: LabelStatistics, items: int) -> Method | Solver:
+    """The method or the solver that the configuration names."""
+    name, options = config.method.name, config.method.options
+    if registry.room_of("methods", name) == "solvers":
+        solver: Solver = registry.build("solvers", name, options, kind=Solver, seed=config.seed)
+        return solver
+    return make_method(name, options, statistics, items=items, seed=config.seed)
+
+
+def make_training(prepared: Prepared, method: Method) -> Training:
+    config, data, model, fabric = prepared.config, prepared.data, prepared.model, prepared.fabric
+    positives = positives_of(data.train.labels)
+    if data.truth is not None:
+        for part in method.modules():
+            if isinstance(part, CountsCorrections):
+                part.truth = data.truth.targets
+
+    def make_sampler(name: str | None) -> Sampler:
+        chosen = config.sampler.name if name is None else name
+        options = config.sampler.options if chosen == config.sampler.name else {}
+        sampler: Sampler = registry.build("sampling", chosen, options, positives=positives, seed=config.seed)
+        return sampler
+
+    make_sampler(None)  # a misspelt option is found now, not when training begins
+    return Training(
+        fabric=fabric,
+        model=model,
+        method=method.to(fabric.device),
+        make_optimizer=lambda: build_optimizer(config.train, model, method),
+        make_sampler=make_sampler,
+        items=data.train,
+        truth=data.truth,
+        settings=config.train,
+        seed=config.seed,
+    )
+
+
+def check_method(method: Method, config: Config, model: nn.Module) -> None:
+    """Settings that the method cannot be trained with are refused before the first step."""
+    name = config.method.name
+    if config.train.epochs < len(method.stages):
+        raise UserError(f"'{name}' trains in {len(method.stages)} stages and needs as many epochs")
+    whole = type(method).loss is not Method.loss or any(part.whole_batch for part in method.objective.parts())
+    if config.train.accumulate > 1 and whole:
+        raise UserError(
+            f"train.accumulate is {config.train.accumulate}, but the loss of '{name}' looks at a whole batch at once, "
+            "so it cannot be made of parts; use a smaller train.batch_size"
+        )
+    for stage in method.stages:
+        if not any(re.search(stage.trains, parameter) for parameter, _ in model.named_parameters()):
+            raise UserError(
+                f"'{name}' has a stage that trains '{stage.trains}', but the model has none such; "
+                f"leave head and branches to the method (it wants the head '{method.head}')"
+            )
+
+
+def build_fabric(train: Train) -> Fabric:
+    """One process, several that Fabric starts (`devices`), or those that torchrun or a cluster has started."""
+    started = int(os.environ.get("LOCAL_WORLD_SIZE", "0"))
+    devices = started or train.devices
+    nodes = int(os.environ["WORLD_SIZE"]) // started if started else train.nodes
+    try:
+        return make_fabric(train, devices, nodes)
+    except (RuntimeError, ValueError) as error:
+        raise UserError(f"train.accelerator={train.accelerator}, {devices} devices: {error}") from None
+
+
+def make_fabric(train: Train, devices: int, nodes: int) -> Fabric:
+    many = devices * nodes > 1
+    return Fabric(
+        accelerator=train.accelerator,
+        devices=devices,
+        num_nodes=nodes,
+        precision="32-true" if train.precision == "64-true" else train.precision,  # see prepare
+        # Buffers are the same on every process by construction; sending them each step would only cost time.
+        strategy=DDPStrategy(broadcast_buffers=False) if many else "auto",
+    )
+
+
+@torch.no_grad()
+def try_out(model: nn.Module, data: DataSet, config: Config) -> None:
+    """A model for other inputs is found now, in one line, and not in the first step."""
+    inputs = data.train.inputs.batch(torch.arange(min(2, len(data.train))))
+    like = next(model.parameters())
+    try:
+        model.eval()(inputs.to(like) if inputs.is_floating_point() else inputs.to(like.device))
+    except RuntimeError as error:
+        raise UserError(
+            f"the model '{config.model.name}' cannot read inputs of shape {tuple(inputs.shape[1:])} "
+            f"({str(error).splitlines()[0]}); small_resnet wants images, mlp takes anything, model.name=auto chooses"
+        ) from None
+
+
+def build_optimizer(train: Train, model: nn.Module, method: Method) -> torch.optim.Optimizer:
+    """For the parameters that learn now; the backbone may have its own rate, and the method its own groups."""
+    backbone, rest = [], []
+    for name, parameter in model.named_parameters():
+        if parameter.requires_grad:
+            (backbone if name.startswith("backbone") else rest).append(parameter)
+    parts: list[dict[str, Any]] = [
+        {"params": backbone, "lr": train.learning_rate * train.backbone_rate},
+        {"params": rest, "lr": train.learning_rate},
+        *method.parameter_groups(train.learning_rate),
+    ]
+    parts = [part for part in parts if part["params"]]
+    if train.optimizer == "sgd":
+        return torch.optim.SGD(parts, train.learning_rate, momentum=train.momentum, weight_decay=train.weight_decay)
+    return torch.optim.AdamW(parts, train.learning_rate, weight_decay=train.weight_decay)

@@ -1,0 +1,158 @@
+"""Feature vectors brought to one scale before the first layer (`data.prepare`): which rule suits them, and its numbers.
+
+Each rule is a module before a backbone that learns its numbers from the training items alone. They are buffers of the
+model, so what predicts later prepares new items as training did. On frozen features and on counts this matters more
+than the choice of a loss, so it is on by default.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+
+from raretag.core.protocols import Inputs, Scaler
+
+Rule = Literal["auto", "raw", "counts", "dense", "rows"]
+SAMPLE = 2048  # training items that are looked at to choose
+MOSTLY = 0.75  # zeros among numbers that are taken for counts
+WIDE = 32  # columns; of fewer, the length of a row says too much to be taken away
+
+
+class UnitRows(nn.Module):
+    """A backbone behind a column-wise change that was learned from training items, and rows of one length.
+
+    The length is that of a row whose filled columns are all 1. For a linear model whose strength is chosen it is as
+    good as length 1; a network that takes its steps at the usual rate would learn almost nothing from rows of length 1.
+    """
+
+    length: Tensor
+
+    def __init__(self, size: int, backbone: nn.Module) -> None:
+        super().__init__()
+        self.size, self.backbone = size, backbone
+        self.features = backbone.features
+        self.register_buffer("length", torch.ones(()))
+
+    def learn(self, items: int, filled: Tensor, mean: Tensor, deviation: Tensor) -> None:
+        """Of `items` training rows, for each column [D]: how many are not 0, their mean and their deviation."""
+        raise NotImplementedError
+
+    def columns(self, inputs: Tensor) -> Tensor:
+        raise NotImplementedError
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        changed = self.columns(inputs)
+        norm = torch.linalg.vector_norm(changed, dim=1, keepdim=True).clamp(min=1e-12)
+        found: Tensor = self.backbone(changed * (self.length / norm))
+        return found
+
+
+class Counts(UnitRows):
+    """Counts, such as words of a text: log1p(x) (ln((1 + N) / (1 + N_d)) + 1), then rows of one length.
+
+    N training items, of which N_d have something in column d.
+    """
+
+    rarity: Tensor
+
+    def __init__(self, size: int, backbone: nn.Module) -> None:
+        super().__init__(size, backbone)
+        self.register_buffer("rarity", torch.ones(size))
+
+    def learn(self, items: int, filled: Tensor, mean: Tensor, deviation: Tensor) -> None:
+        self.rarity.copy_(torch.log((1 + items) / (1 + filled)) + 1)
+        self.length.copy_((filled.sum() / items).clamp(min=1).sqrt())
+
+    def columns(self, inputs: Tensor) -> Tensor:
+        return torch.log1p(inputs.clamp(min=0)) * self.rarity
+
+
+class Dense(UnitRows):
+    """Measurements, such as the features of a network: each column to mean 0 and deviation 1, then rows of one length.
+
+    A column that never changes in training becomes 0.
+    """
+
+    mean: Tensor
+    factor: Tensor
+
+    def __init__(self, size: int, backbone: nn.Module) -> None:
+        super().__init__(size, backbone)
+        self.register_buffer("mean", torch.zeros(size))
+        self.register_buffer("factor", torch.ones(size))
+
+    def learn(self, items: int, filled: Tensor, mean: Tensor, deviation: Tensor) -> None:
+        steady = deviation <= 1e-6 * mean.abs().clamp(min=1)  # float32 cannot tell them apart
+        self.mean.copy_(mean)
+        self.factor.copy_(torch.where(steady, 0.0, 1 / torch.where(steady, 1.0, deviation)))
+        self.length.copy_((~steady).sum().clamp(min=1).sqrt())
+
+    def columns(self, inputs: Tensor) -> Tensor:
+        return (inputs - self.mean) * self.factor
+
+
+class Rows(UnitRows):
+    """Rows that are of one length already, such as TF-IDF or sentence vectors: only the length changes.
+
+    At length 1 a network learns far too slowly at the usual rate; the square root of the filled columns suits it.
+    """
+
+    def learn(self, items: int, filled: Tensor, mean: Tensor, deviation: Tensor) -> None:
+        self.length.copy_((filled.sum() / items).clamp(min=1).sqrt())
+
+    def columns(self, inputs: Tensor) -> Tensor:
+        return inputs
+
+
+def resolve_rule(rule: Rule, inputs: Inputs) -> Rule:
+    """`auto` replaced: rows if all have length 1, counts if nothing is negative and most is 0; images stay raw."""
+    if rule != "auto":
+        return rule
+    rows = torch.linspace(0, len(inputs) - 1, min(SAMPLE, len(inputs)), dtype=torch.float64).long()
+    if not len(rows) or inputs.batch(rows[:1]).ndim != 2 or inputs.batch(rows[:1]).shape[1] < WIDE:
+        return "raw"
+    zeros, negative, unit, total = 0, False, True, 0
+    for part in rows.split(512):
+        values = inputs.batch(part).float()
+        length = torch.linalg.vector_norm(values, dim=1)
+        unit = unit and bool(((length - 1).abs() < 1e-3).logical_or(length == 0).all())
+        negative = negative or bool((values < 0).any())
+        zeros += int((values == 0).sum())
+        total += values.numel()
+    if unit:
+        return "rows"
+    return "counts" if not negative and zeros >= MOSTLY * total else "dense"
+
+
+RULES: dict[str, type[UnitRows]] = {"counts": Counts, "dense": Dense, "rows": Rows}
+
+
+def scaled(rule: Rule, size: int, backbone: nn.Module) -> nn.Module:
+    """The backbone behind the module of its rule. Runs that are older than the rules have `auto` and no such module."""
+    return RULES[rule](size, backbone) if rule in RULES else backbone
+
+
+def learn_scale(model: nn.Module, inputs: Inputs) -> None:
+    """Fill the scaling modules of a model from the training items."""
+    rules = [module for module in model.modules() if isinstance(module, Scaler)]
+    if not rules:
+        return
+    items, filled, mean, squares = 0, torch.zeros(()), torch.zeros(()), torch.zeros(())
+    for block in blocks(inputs):  # means and squared distances of blocks are merged, so large numbers lose nothing
+        count = len(block)
+        block_mean = block.mean(0)
+        apart = block_mean - mean
+        filled = filled + (block != 0).sum(0)
+        squares = squares + ((block - block_mean) ** 2).sum(0) + apart**2 * (items * count / (items + count))
+        mean = mean + apart * (count / (items + count))
+        items += count
+    for rule in rules:
+        rule.learn(items, filled, mean, (squares / items).sqrt())
+
+
+def blocks(inputs: Inputs, rows: int = 1024) -> Iterator[Tensor]:
+    for part in torch.arange(len(inputs)).split(rows):
+        yield inputs.batch(part).double()

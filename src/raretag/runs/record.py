@@ -1,0 +1,165 @@
+"""What a run leaves behind: `record.json`. It holds no clock and no host, so the same run gives the same record."""
+
+from __future__ import annotations
+
+import json
+import platform
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+import raretag
+from raretag.core.errors import UserError
+from raretag.core.files import without_nan, write_json
+
+FILE = "record.json"
+VERSION = 2  # 1: records of the first versions, which did not say
+
+
+class _Open(BaseModel):
+    """Keeps what it does not know: a record of a later version, or a metric of one's own."""
+
+    model_config = ConfigDict(extra="allow")
+
+
+class Means(_Open):
+    """A metric, averaged over all labels and over those of each group; None where nothing could be measured."""
+
+    total: float | None = None
+    mean_of_groups: float | None = None
+    excluded: dict[str, int] = Field(default_factory=dict)  # labels that could not be measured, per group
+
+    def of(self, group: str) -> float | None:
+        """The mean of "total", "mean_of_groups" or a group such as "tail"."""
+        known = {**self.__dict__, **(self.model_extra or {})}
+        value = known.get(group)
+        return value if isinstance(value, (int, float)) else None
+
+
+class Metrics(_Open):
+    """Every number of a model on one set of items."""
+
+    mAP: Means = Field(default_factory=Means)  # noqa: N815
+    F1: Means = Field(default_factory=Means)  # at a probability of 0.5
+    F1_tuned: Means | None = None  # at the thresholds of the run
+    precision: Means | None = None
+    recall: Means | None = None
+    micro_F1: float | None = None  # noqa: N815
+    ECE: dict[str, float | None] | None = None  # calibration error before and after calibration
+    hidden_recall: float | None = None  # share of the labels hidden on purpose that the model finds
+    partial_truth: dict[str, Any] | None = None  # bounds where test labels are unknown
+    per_class: dict[str, list[Any]] = Field(default_factory=dict)
+    least_frequent: dict[str, dict[str, Any]] = Field(default_factory=dict)
+    items: int | None = None
+
+
+class Epoch(_Open):
+    """A row of the history."""
+
+    epoch: int
+    step: int
+    loss: float | None = None  # None for a solver, which has no steps
+    learning_rate: float | None = None
+    validation: Metrics = Field(default_factory=Metrics)
+    vital_signs: dict[str, float | None] = Field(default_factory=dict)
+
+
+class Measured(_Open):
+    """Numbers over the epochs and at the end."""
+
+    epochs: list[Epoch] = Field(default_factory=list)
+    final: Metrics = Field(default_factory=Metrics)
+
+
+class DataFacts(_Open):
+    name: str
+    notes: dict[str, Any] = Field(default_factory=dict)
+    labels: list[str] = Field(default_factory=list)
+    fingerprint: dict[str, str] = Field(default_factory=dict)  # of the labels of each part
+    ids: bool = False  # then the fingerprint tells items apart, not only labels
+    items: dict[str, int] = Field(default_factory=dict)
+
+
+class Groups(_Open):
+    """Label numbers of head, medium and tail are further fields."""
+
+    edges: list[int] = Field(default_factory=list)
+    counted_on: str = ""
+
+    @property
+    def members(self) -> dict[str, list[int]]:
+        return {name: value for name, value in (self.model_extra or {}).items() if isinstance(value, list)}
+
+
+class MethodFacts(_Open):
+    name: str
+    solves: bool = False
+    slots: dict[str, str] = Field(default_factory=dict)  # of the one equation
+    denominator: str | None = None
+    learned: dict[str, Any] = Field(default_factory=dict)
+
+
+class Record(_Open):
+    """The whole story of a run in one file.
+
+    >>> facts = {"data": {"name": "mine"}, "groups": {"tail": [0]}, "method": {"name": "focal"}}
+    >>> record = Record.from_json({"config": {}, "metrics": {"final": {"mAP": {"total": 0.5, "tail": None}}}, **facts})
+    >>> record.metrics.final.mAP.total, record.groups.members, record.version
+    (0.5, {'tail': [0]}, 1)
+    """
+
+    version: int = 1
+    config: dict[str, Any]
+    environment: dict[str, Any] = Field(default_factory=dict)
+    seeds: dict[str, int | None] = Field(default_factory=dict)
+    data: DataFacts
+    groups: Groups
+    method: MethodFacts
+    metrics: Measured
+    thresholds: list[float] | None = None
+    calibration: dict[str, list[float]] | None = None
+    tuned: dict[str, Any] | None = None
+
+    @classmethod
+    def from_json(cls, tree: Any) -> Record:
+        """From what a JSON file holds; records of all earlier versions are read."""
+        return cls.model_validate(tree)
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain dictionaries and lists; what was never filled in is left out."""
+        tree: dict[str, Any] = without_nan(self.model_dump(mode="json", exclude_unset=True))
+        return tree
+
+    def write(self, folder: Path) -> None:
+        write_json(folder / FILE, self.to_json())
+
+
+def read_record(folder: Path) -> Record:
+    """The record of a finished run."""
+    path = folder / FILE
+    try:
+        return Record.from_json(json.loads(path.read_text(encoding="utf-8")))
+    except ValidationError:
+        raise UserError(f"'{path}' is not the record of a run") from None
+    except (ValueError, OSError) as error:
+        raise UserError(f"'{path}' cannot be read: {error}") from None
+
+
+def environment(threads: int) -> dict[str, Any]:
+    packages = ("torch", "numpy", "scipy", "scikit-learn", "lightning-fabric")
+    return {
+        "raretag": raretag.__version__,
+        "python": platform.python_version(),
+        "system": f"{platform.system()} {platform.machine()}",
+        "threads": threads,
+        **{package: _version(package) for package in packages},
+    }
+
+
+def _version(package: str) -> str | None:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None
