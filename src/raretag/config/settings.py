@@ -234,8 +234,8 @@ def _sentence(error: ValidationError) -> str:
     first = error.errors()[0]
     where = ".".join(str(step) for step in first["loc"])
     if first["type"] == "extra_forbidden":
-        section = Config if len(first["loc"]) == 1 else Config.model_fields[str(first["loc"][0])].annotation
-        known = getattr(section, "model_fields", {})
+        section: Any = Config.model_fields[str(first["loc"][0])].annotation if len(first["loc"]) > 1 else Config
+        known = section.model_fields
         return f"there is no setting '{where}'; {nearest(str(first['loc'][-1]), known)}"
     reason = str(first["msg"]).removeprefix("Value error, ")
     given = f" is {first['input']!r}" if isinstance(first.get("input"), (str, int, float, list)) else ""

@@ -121,10 +121,11 @@ def build_base(owner: str, base: Base, statistics: LabelStatistics, *, items: in
     if isinstance(base, Method):
         method, name = base, type(base).__name__
     else:
-        options = {"name": base} if isinstance(base, str) else dict(base)
-        name = options.pop("name", None)
-        if not isinstance(name, str):
+        options: dict[str, Any] = {"name": base} if isinstance(base, str) else dict(base)
+        found = options.pop("name", None)
+        if not isinstance(found, str):
             raise UserError(f"{owner}: {base!r} is not a method; expected a name or {{name: ..., option: value}}")
+        name = found
         if name == owner:
             raise UserError(f"{owner}.base is '{owner}' again; expected another method")
         method = make_method(name, options, statistics, items=items, seed=seed)

@@ -30,10 +30,11 @@ def encoded(data: DataSet, encoder: nn.Module, *, workers: int, listener: Listen
     named = {name: set(map(str, items.labels.ids)) for name, items in parts.items()}
     # Training and validation items share a file, so that another seed, which splits them otherwise, finds it.
     apart = named["train"].isdisjoint(named["validation"])
-    features = {}
+    features: dict[str, Tensor] = {}
     for names in [("train", "validation"), ("test",)] if apart else [("train",), ("validation",), ("test",)]:
         features |= together({name: parts[name] for name in names}, encoder, workers, listener)
-    return replace(data, **{name: Items(TensorInputs(features[name]), items.labels) for name, items in parts.items()})
+    train, validation, test = (Items(TensorInputs(features[name]), items.labels) for name, items in parts.items())
+    return replace(data, train=train, validation=validation, test=test)
 
 
 def together(parts: dict[str, Items], encoder: nn.Module, workers: int, listener: Listener) -> dict[str, Tensor]:
@@ -71,5 +72,5 @@ def key_of(place: list[tuple[str, str, int]], parts: dict[str, Items], encoder: 
     digest.update(repr([id for id, _, _ in place]).encode())
     for at in torch.linspace(0, len(place) - 1, min(SAMPLE, len(place))).long().tolist():
         _, name, row = place[at]
-        digest.update(parts[name].inputs.batch(torch.tensor([row])).contiguous().numpy())
+        digest.update(parts[name].inputs.batch(torch.tensor([row])).contiguous().numpy().tobytes())
     return digest.hexdigest()[:32]

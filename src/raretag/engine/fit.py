@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 from lightning_fabric import Fabric
+from lightning_fabric.wrappers import _FabricModule
 from torch import Tensor, nn
 
 from raretag.config.settings import Train
@@ -56,7 +57,7 @@ class Training:
     optimizer: torch.optim.Optimizer | None = None
     truth: LabelStore | None = None  # training labels before some were hidden: only to count what a method finds
     average: nn.Module | None = None  # a moving average of the model
-    wrapped: nn.Module | None = None  # the model as the engine runs it over several processes
+    wrapped: _FabricModule | None = None  # the model as the engine runs it over several processes
     frozen: list[nn.Module] = field(default_factory=list)  # parts that do not learn in this stage
 
     def train(self) -> None:
@@ -174,6 +175,7 @@ def train_step(training: Training, rows: Tensor, inputs: Tensor, rate: float) ->
         if parameter.grad is not None and processes.count() > 1:
             parameter.grad.copy_(processes.total(parameter.grad) / processes.count())
     if settings.clip is not None:
+        assert training.wrapped is not None
         fabric.clip_gradients(training.wrapped, optimizer, max_norm=settings.clip)
     optimizer.step()
     optimizer.zero_grad(set_to_none=True)

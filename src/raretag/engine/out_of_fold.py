@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -75,7 +76,7 @@ def out_of_fold(
     return logits
 
 
-def train_without(config: Config, data: DataSet, rows: NDArray[np.int64], listener: Listener = Listener()) -> Tensor:  # noqa: B008
+def train_without(config: Config, data: DataSet, rows: NDArray[np.integer[Any]], listener: Listener = Listener()) -> Tensor:  # noqa: B008
     """Logits of these training rows by a model that was trained on the others."""
     rest = np.setdiff1d(np.arange(len(data.train)), rows)
     train, held = data.train.take(torch.from_numpy(rest)), data.train.take(torch.from_numpy(rows))

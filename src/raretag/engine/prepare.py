@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 from lightning_fabric import Fabric
-from lightning_fabric.strategies import DDPStrategy
+from lightning_fabric.strategies.ddp import DDPStrategy
 from torch import Tensor, nn
 
 from raretag.config.settings import Config, Train
@@ -141,9 +141,9 @@ def make_training(prepared: Prepared, method: Method) -> Training:
     config, data, model, fabric = prepared.config, prepared.data, prepared.model, prepared.fabric
     positives = positives_of(data.train.labels)
     if data.truth is not None:
-        for part in method.modules():
-            if isinstance(part, CountsCorrections):
-                part.truth = data.truth.targets
+        parts: list[Any] = [part for part in method.modules() if isinstance(part, CountsCorrections)]
+        for part in parts:
+            part.truth = data.truth.targets
 
     def make_sampler(name: str | None) -> Sampler:
         chosen = config.sampler.name if name is None else name
@@ -223,7 +223,8 @@ def try_out(model: nn.Module, data: DataSet, config: Config) -> None:
 
 def build_optimizer(train: Train, model: nn.Module, method: Method) -> torch.optim.Optimizer:
     """For the parameters that learn now; the backbone may have its own rate, and the method its own groups."""
-    backbone, rest = [], []
+    backbone: list[nn.Parameter] = []
+    rest: list[nn.Parameter] = []
     for name, parameter in model.named_parameters():
         if parameter.requires_grad:
             (backbone if name.startswith("backbone") else rest).append(parameter)

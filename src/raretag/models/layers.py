@@ -79,10 +79,10 @@ def moments(x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Mean [D], variance [D], and the number of values in each, over all dimensions but 1 and all processes."""
     others = [place for place in range(x.dim()) if place != 1]
     mine = x.new_tensor(float(x.numel() // x.shape[1]))
-    total, number = Sum.apply(torch.cat([x.sum(others), mine[None]])).split([x.shape[1], 1])
+    total, number = sum_over_processes(torch.cat([x.sum(others), mine[None]])).split([x.shape[1], 1])
     mean = total / number
     distance = x - mean.view(1, -1, *[1] * (x.dim() - 2))
-    return mean, Sum.apply(distance.square().sum(others)) / number, number
+    return mean, sum_over_processes(distance.square().sum(others)) / number, number
 
 
 class Sum(Function):
@@ -95,7 +95,12 @@ class Sum(Function):
         return value
 
     @staticmethod
-    def backward(ctx: object, gradient: Tensor) -> Tensor:  # type: ignore[override]
+    def backward(ctx: object, gradient: Tensor) -> Tensor:
         gradient = gradient.clone()
         dist.all_reduce(gradient)
         return gradient
+
+
+def sum_over_processes(value: Tensor) -> Tensor:
+    total: Tensor = Sum.apply(value)  # type: ignore[no-untyped-call]
+    return total

@@ -79,10 +79,12 @@ class EfficientnetLite(nn.Module):
             network.load_state_dict(torch.load(path, map_location="cpu", weights_only=True))
         network._fc = nn.Identity()
         network = freeze(network) if frozen else over_processes(network)
-        self.network = network.to(memory_format=torch.channels_last)  # a third faster on CPUs
+        # Channels last is a third faster on CPUs.
+        self.network: nn.Module = network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
 
     def forward(self, images: Tensor) -> Tensor:
-        maps: Tensor = self.network.extract_features((brightness(images) - LITE_MEAN) / LITE_STD)  # type: ignore[operator]
+        network: Any = self.network
+        maps: Tensor = network.extract_features((brightness(images) - LITE_MEAN) / LITE_STD)
         return maps.mean(dim=(2, 3))
 
     def train(self, mode: bool = True) -> EfficientnetLite:

@@ -36,7 +36,7 @@ class SmallResnet(nn.Module):
         self.stages = nn.Sequential(*stages)
         # A quarter faster on CPUs. With 4 channels, torch 2.13 writes beyond its memory in the backward pass so.
         self.format = torch.contiguous_format if width % 8 else torch.channels_last
-        self.to(memory_format=self.format)
+        self.to(memory_format=self.format)  # type: ignore[call-overload]
 
     def forward(self, images: Tensor) -> Tensor:
         maps: Tensor = self.stages(relu(self.stem(images.contiguous(memory_format=self.format))))

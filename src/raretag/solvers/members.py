@@ -103,7 +103,7 @@ def trained(
         z = torch.baddbmm(v_bias, dropout(hidden, schedule.dropout), v)
         loss = (mixed(s) * softplus(z) - mixed(s * y) * z).mean()  # as log(1 + exp(-z)) = log(1 + exp(z)) - z
         optimizer.zero_grad()
-        loss.backward()  # type: ignore[no-untyped-call]
+        loss.backward()
         optimizer.step()
         listener.progress((step + 1) / steps)
     with torch.no_grad():

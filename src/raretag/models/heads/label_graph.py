@@ -64,7 +64,8 @@ class LabelGraph(nn.Module):
     def forward(self, features: Tensor) -> Tensor:
         graph = self.adjacency.to(features.dtype)
         hidden = leaky_relu(graph @ self.first(self.vectors), 0.2)
-        return features @ (graph @ self.second(hidden)).T
+        logits: Tensor = features @ (graph @ self.second(hidden)).T
+        return logits
 
 
 def adjacency(statistics: LabelStatistics, threshold: float, weight: float) -> Tensor:

@@ -46,7 +46,9 @@ class Normalised(nn.Module):
             direction = direction + along * (direction * common).sum(2, keepdim=True) * common
         weight = self._grouped(self.weight)
         weight = weight / (torch.linalg.vector_norm(weight, dim=2, keepdim=True) + self.energy)
-        return self.scale / self.groups * direction.flatten(1) @ weight.flatten(1).T
+        logits: Tensor = self.scale / self.groups * direction.flatten(1) @ weight.flatten(1).T
+        return logits
 
     def _grouped(self, vectors: Tensor) -> Tensor:
-        return vectors.unflatten(1, (self.groups, -1))
+        grouped: Tensor = vectors.unflatten(1, (self.groups, -1))
+        return grouped
