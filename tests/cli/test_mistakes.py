@@ -6,11 +6,11 @@ import sys
 import pytest
 import torch
 
+from raretag.config.settings import compose
 from raretag.core.errors import UserError
 from raretag.core.statistics import LabelStatistics
-from raretag.config.settings import compose
-from raretag.engine.run import run
 from raretag.labels.store import LabelStore
+from support.runs import run
 
 SMALL = ["data.largest=20", "train.epochs=2", "model.name=mlp", "model.width=8"]
 
@@ -48,7 +48,7 @@ def test_objects_that_do_not_fit_are_refused_before_training(mistake, tmp_path, 
     model = [] if settings[0].startswith("model.name") else SMALL[2:]
     config = compose(None, [*SMALL[:2], *model, *settings], method__name=method)
     with pytest.raises(UserError, match=says):
-        run(config, tmp_path / "run", say=lambda line: None)
+        run(config, tmp_path / "run")
     assert not (tmp_path / "run").exists()
 
 
@@ -74,10 +74,10 @@ def test_a_tensor_in_place_of_targets_is_named():
 def test_only_positives_for_a_method_that_ignores_unknown_labels_is_warned_of(tmp_path):
     said = []
     hidden = ["method.name=binary_cross_entropy", "data.hide=ppl", "data.keep=0.6"]
-    run(compose(None, [*SMALL, *hidden]), tmp_path / "run", say=said.append)
+    run(compose(None, [*SMALL, *hidden]), tmp_path / "run", message=said.append)
     assert any("no training label is an observed negative" in line for line in said)
     said.clear()
-    run(compose(None, SMALL), tmp_path / "other", say=said.append)
+    run(compose(None, SMALL), tmp_path / "other", message=said.append)
     assert not any("observed negative" in line for line in said)
 
 
@@ -103,12 +103,12 @@ def test_the_class_prior_of_a_first_run_serves_a_second(tmp_path):
     first = compose(
         None, [*SMALL, "data.hide=pal", "data.keep=0.5", "method.mode=ignore"], method__name="partial_asymmetric"
     )
-    record = run(first, tmp_path / "first", say=lambda line: None)
+    record = run(first, tmp_path / "first")
     prior = record["method"]["learned"]["class_prior"]
     assert len(prior) == 10
     assert all(0 < value < 1 for value in prior)
     options = [*SMALL, f"method.prior={tmp_path / 'first/record.json'}", "method.prior_threshold=0.01"]
     second = compose(None, options, method__name="partial_asymmetric")
-    run(second, tmp_path / "second", say=lambda line: None)
+    run(second, tmp_path / "second")
     with pytest.raises(UserError, match=r"record\.json of an earlier run"):
         run(compose(None, ["method.prior=none.json"], method__name="partial_asymmetric"), tmp_path / "third")

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from raretag.core import registry as registry
 from raretag.config.settings import compose
+from raretag.core import registry as registry
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text()

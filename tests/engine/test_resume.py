@@ -12,10 +12,10 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
+from raretag.config.settings import Train
 from raretag.core import chance
 from raretag.core.method import Method, Stage
 from raretag.engine import checkpoint as state
-from raretag.config.settings import Train
 from raretag.engine.fit import stage_of
 
 SETTINGS = {

@@ -9,13 +9,12 @@ import torch
 from safetensors.torch import load_file
 
 from raretag.cli.main import main
+from raretag.config.settings import Data, compose
 from raretag.core import registry as registry
 from raretag.core.context import Context
 from raretag.core.errors import UserError
 from raretag.core.method import build_method
 from raretag.core.targets import Targets
-from raretag.config.settings import Data, compose
-from raretag.engine.run import run as train
 from raretag.data.sources import load
 from raretag.figures.parts import papers
 from raretag.figures.parts.canvas import save
@@ -25,6 +24,7 @@ from raretag.figures.parts.settings import titles
 from raretag.labels.store import LabelStore
 from raretag.methods.reflective_correction import Corrector
 from raretag.objective.completions import UnknownIsNegative
+from support.runs import run as train
 
 QUICK = ["train.epochs=2", "data.largest=60", "model.name=mlp", "model.width=16", "train.learning_rate=0.02"]
 HIDDEN = [*QUICK, "data.hide=ppl", "data.keep=0.6"]
@@ -57,7 +57,7 @@ def runs(folder):
         for name in names:
             if not (folder / name).exists():
                 method, changes = RUNS[name]
-                train(compose(None, changes, method__name=method), folder / name, say=lambda line: None)
+                train(compose(None, changes, method__name=method), folder / name)
         return [str(folder / name) for name in names]
 
     return find
@@ -306,8 +306,8 @@ def test_a_run_stopped_within_an_epoch_leaves_the_same_numbers_to_draw(runs, tmp
     (word,) = runs("comic")
     config = compose(None, [*CORRECTING, "train.save_every=1"], method__name="comic")
     with pytest.raises(KeyboardInterrupt):
-        train(config, tmp_path / "r", say=lambda line: None, watch=stop)
-    train(config, tmp_path / "r", say=lambda line: None, resume=True)
+        train(config, tmp_path / "r", watch=stop)
+    train(config, tmp_path / "r", resume=True)
     assert record(tmp_path / "r")["metrics"]["epochs"] == record(word)["metrics"]["epochs"]
 
 

@@ -14,10 +14,10 @@ import pyarrow.parquet
 import pytest
 
 from raretag.cli.main import app
-from raretag.core.errors import UserError
-from raretag.data.table import Table
 from raretag.config.settings import compose
+from raretag.core.errors import UserError
 from raretag.data.sources import load
+from raretag.data.table import Table
 from raretag.labels import corrections
 from raretag.labels.corrections import Correction, corrected
 from raretag.labels.store import LabelStore

@@ -10,16 +10,17 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from sklearn.metrics import average_precision_score
 
+from raretag.config.settings import compose
 from raretag.core.errors import UserError
 from raretag.core.targets import Targets
 from raretag.data.python import from_arrays
-from raretag.config.settings import compose
-from raretag.engine.run import run, said_of_partial_truth
+from raretag.engine.measure import sentence_on_partial_truth
 from raretag.metrics import decisions
 from raretag.metrics.average_precision import average_precision
 from raretag.metrics.bounds import average_precision_bounds, decision_bounds, micro_bounds
 from raretag.metrics.grouped import mean_of_known
 from raretag.metrics.partial_truth import partial_truth
+from support.runs import run
 
 NAN = float("nan")
 
@@ -170,7 +171,7 @@ def test_a_run_with_partial_test_labels_says_so(kept, word, tmp_path):
     data = from_arrays(logits.float().numpy(), labels)
     told = [] if kept is None else [f"data.kept_in_test={kept}"]
     said = []
-    record = run(compose(None, ["train.epochs=1", *told]), tmp_path / "run", data=data, say=said.append)
+    record = run(compose(None, ["train.epochs=1", *told]), tmp_path / "run", data=data, message=said.append)
     found = json.loads((tmp_path / "run/record.json").read_text())["metrics"]["final"]["partial_truth"]
     assert found["mAP"]["interval"] == record["metrics"]["final"]["partial_truth"]["mAP"]["interval"]
     assert any(line.startswith("test: ") and word in line for line in said)
@@ -178,4 +179,4 @@ def test_a_run_with_partial_test_labels_says_so(kept, word, tmp_path):
 
 def test_a_test_part_without_positives_is_said_in_words():
     found = partial_truth(torch.zeros(3, 2), targets([[0.0, NAN], [NAN, 0.0], [0.0, 0.0]]), draws=5)
-    assert said_of_partial_truth(found).endswith("no label has a positive among them, so mAP cannot be measured")
+    assert sentence_on_partial_truth(found).endswith("no label has a positive among them, so mAP cannot be measured")

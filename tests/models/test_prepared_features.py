@@ -7,13 +7,13 @@ import pytest
 import torch
 from scipy import sparse
 
+from raretag.config.settings import compose
 from raretag.data.inputs.features import Features
 from raretag.data.python import from_arrays
-from raretag.engine import features
 from raretag.engine.prepare import build_fabric, prepare
-from raretag.config.settings import compose
-from raretag.engine.features import suited
 from raretag.labels.collection import TensorInputs
+from raretag.models import scaling
+from raretag.models.scaling import resolve_rule
 
 RANDOM = np.random.default_rng(0)
 COUNTS = RANDOM.poisson(0.2, (60, 5)).astype(np.float32)
@@ -23,11 +23,11 @@ LABELS = (RANDOM.random((60, 2)) < 0.5).astype(np.float32)
 
 @pytest.fixture(autouse=True)
 def five_columns_are_many(monkeypatch):
-    monkeypatch.setattr(features, "WIDE", 5)
+    monkeypatch.setattr(scaling, "WIDE", 5)
 
 
 def test_short_rows_stay_as_they_are():
-    assert suited("auto", TensorInputs(torch.as_tensor(DENSE[:, :4]))) == "raw"
+    assert resolve_rule("auto", TensorInputs(torch.as_tensor(DENSE[:, :4]))) == "raw"
 
 
 def prepared(values, rule="auto"):
@@ -54,7 +54,7 @@ def seen(made, values):
 )
 def test_the_rule_follows_from_the_numbers(values, rule):
     values = values - 5 * (values == values.max()) if rule == "dense" else values
-    assert suited("auto", TensorInputs(torch.from_numpy(np.asarray(values, np.float32)))) == rule
+    assert resolve_rule("auto", TensorInputs(torch.from_numpy(np.asarray(values, np.float32)))) == rule
 
 
 @pytest.mark.parametrize("form", [np.asarray, sparse.csr_array], ids=["dense", "sparse"])

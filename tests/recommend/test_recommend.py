@@ -9,9 +9,9 @@ import pytest
 import torch
 from scipy.sparse import csr_array
 
+from raretag.config.settings import compose
 from raretag.core.errors import UserError
 from raretag.data.python import from_arrays
-from raretag.config.settings import compose
 from raretag.metrics.bootstrap import Difference
 from raretag.recommend.candidates import candidates, entrants
 from raretag.recommend.race import cost, is_tie, race, rarity

@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 import torch
+from raretag.runs.opened import open_run
 
 from raretag.cli.report import names_of, report_runs
-from raretag.core.errors import UserError
 from raretag.config.settings import compose
-from raretag.runs.opened import open_run
-from raretag.engine.run import run as train
+from raretag.core.errors import UserError
+from support.runs import run as train
 
 pytest.importorskip("plotly", reason="the report needs plotly: pip install 'raretag[report]'")
 
@@ -31,7 +31,7 @@ def runs(tmp_path_factory):
     """A baseline and COMIC on digits with hidden labels."""
     folder = tmp_path_factory.mktemp("runs")
     for method in ("assume_negative", "comic"):
-        train(compose(None, HIDDEN, method__name=method), folder / method, say=lambda line: None)
+        train(compose(None, HIDDEN, method__name=method), folder / method)
     return folder
 
 
@@ -123,9 +123,7 @@ def test_a_damaged_file_is_named_and_not_fatal(runs, tmp_path):
 
 def test_runs_on_other_test_items_are_not_compared(runs, tmp_path):
     other = tmp_path / "other"
-    train(
-        compose(None, [*HIDDEN, "train.epochs=1"], method__name="assume_negative", seed=1), other, say=lambda line: None
-    )
+    train(compose(None, [*HIDDEN, "train.epochs=1"], method__name="assume_negative", seed=1), other)
     report_runs([runs / "comic", other], tmp_path / "x.html", resamples=20, with_items=False)
     assert "other is not compared: it was not tested on the same items" in words(tmp_path / "x.html")
 
@@ -161,7 +159,7 @@ def texts(tmp_path_factory):
     folder = tmp_path_factory.mktemp("texts")
     rows = [{"text": f"word{n % 5} {EVIL}", "labels": [EVIL if n % 3 else "plain", f"l{n % 5}"]} for n in range(60)]
     (folder / "notes.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    train(compose(None, ["train.epochs=1"], str(folder / "notes.jsonl")), folder / "run", say=lambda line: None)
+    train(compose(None, ["train.epochs=1"], str(folder / "notes.jsonl")), folder / "run")
     report_runs([folder / "run"], folder / "page.html", resamples=20, with_items=True)
     return folder / "page.html"
 

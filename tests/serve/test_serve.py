@@ -14,8 +14,8 @@ from safetensors.torch import load_file, save_file
 
 import raretag
 from raretag.core.errors import UserError
-from raretag.runs.card import read_card, write_card
 from raretag.data.sources import load as load_data
+from raretag.runs.card import read_card, write_card
 from raretag.serve.opening import Opening, open_items
 from raretag.serve.retune import retune
 from support.served import digits, feature_rows, train

@@ -7,15 +7,14 @@ import pytest
 import torch
 
 import raretag
-from raretag.core.method import build_method
+from raretag.config.settings import compose
+from raretag.core.listener import Listener
 from raretag.core.registry import build
-from raretag.core.statistics import LabelStatistics
 from raretag.core.targets import Targets
 from raretag.data.python import from_arrays
-from raretag.config.settings import compose
-from raretag.engine.run import run
-from raretag.solvers.committee import highest
+from raretag.solvers.committee import Committee, highest
 from raretag.solvers.strength import mean_precision
+from support.runs import run
 
 
 def crossed(items=400, labels=3):
@@ -31,11 +30,10 @@ def filled(x, y, observed=None, width=64, **options):
     """The head that a committee fills, as a model."""
     observed = torch.ones_like(y, dtype=torch.bool) if observed is None else observed
     targets = Targets(y * observed, observed)
-    statistics = LabelStatistics.of_counts((y * observed).sum(0).long(), len(y))
     head = build("models.heads", "with_skip", {"width": width}, features=x.shape[1], labels=y.shape[1])
-    method = build_method("committee", statistics, items=len(x), **options)
-    method.begin_stage(0, torch.nn.ModuleDict({"head": head}), lambda: iter([(x, targets)]))
-    return head, method
+    solver = Committee(**options)
+    solver.solve(lambda: iter([(x, targets)]), head, Listener())
+    return head, solver
 
 
 def test_it_learns_what_a_line_cannot():
@@ -176,9 +174,9 @@ def test_a_width_that_cannot_be_shared_is_refused():
 
 def test_a_run_without_a_named_method_is_a_committee_and_serves(tmp_path):
     x, y = (part.numpy() for part in crossed())
-    record = run(compose(None, []), tmp_path / "a", data=from_arrays(x, y), say=lambda line: None)
+    record = run(compose(None, []), tmp_path / "a", data=from_arrays(x, y))
     assert record["method"]["name"] == "committee"
-    again = run(compose(None, []), tmp_path / "a", data=from_arrays(x, y), resume=True, say=lambda line: None)
+    again = run(compose(None, []), tmp_path / "a", data=from_arrays(x, y), resume=True)
     assert again["metrics"]["final"] == record["metrics"]["final"]
     assert again["method"]["learned"] == record["method"]["learned"]
     assert raretag.load(tmp_path / "a").predict(x[:5]) is not None
@@ -191,7 +189,7 @@ def test_a_long_solve_tells_how_far_it_is(name, last, tmp_path):
     x, y = (part.numpy() for part in crossed(60))
     heard = []
     config = compose(None, [f"method.name={name}"])
-    run(config, tmp_path / "a", data=from_arrays(x, y), say=lambda line: None, solving=heard.append)
+    run(config, tmp_path / "a", data=from_arrays(x, y), progress=heard.append)
     assert len(set(heard)) >= 9
     assert heard == sorted(heard)
     assert 0 < heard[0] < heard[-1] <= 1
@@ -212,7 +210,7 @@ def test_a_long_solve_tells_how_far_it_is(name, last, tmp_path):
 def test_which_method_a_run_without_a_named_one_gets(changes, hidden, name, tmp_path):
     x, y = (part.numpy() for part in crossed(60))
     y = np.where(hidden & (y == 0), np.nan, y)
-    record = run(compose(None, changes), tmp_path / "a", data=from_arrays(x, y), say=lambda line: None)
+    record = run(compose(None, changes), tmp_path / "a", data=from_arrays(x, y))
     assert record["method"]["name"] == name
 
 
@@ -227,7 +225,7 @@ def test_which_method_a_run_without_a_named_one_gets(changes, hidden, name, tmp_
 def test_settings_without_use_are_named(changes, line, tmp_path):
     x, y = (part.numpy() for part in crossed(60))
     said = []
-    run(compose(None, changes), tmp_path / "a", data=from_arrays(x, y), say=said.append)
+    run(compose(None, changes), tmp_path / "a", data=from_arrays(x, y), message=said.append)
     assert [one for one in said if one.startswith("not used")] == [one for one in said if line and line in one]
     assert line is None or any(line in one for one in said)
 
@@ -235,5 +233,5 @@ def test_settings_without_use_are_named(changes, line, tmp_path):
 def test_wide_features_get_the_regression_alone(tmp_path, monkeypatch):
     monkeypatch.setattr("raretag.engine.auto.COLUMNS", 3)
     x, y = (part.numpy() for part in crossed(60))
-    record = run(compose(None, []), tmp_path / "a", data=from_arrays(x, y), say=lambda line: None)
+    record = run(compose(None, []), tmp_path / "a", data=from_arrays(x, y))
     assert record["method"]["name"] == "logistic_regression"

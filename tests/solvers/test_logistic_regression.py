@@ -11,12 +11,12 @@ import torch
 from scipy import sparse
 from sklearn.linear_model import LogisticRegression
 
+from raretag.config.settings import compose
 from raretag.core.targets import Targets
 from raretag.data.python import from_arrays
-from raretag.config.settings import compose
-from raretag.engine.run import run
 from raretag.metrics.average_precision import average_precision
 from raretag.solvers.strength import mean_precision, solved
+from support.runs import run
 
 
 def problem(items=120, width=6, labels=3):
@@ -60,7 +60,7 @@ def test_a_run_writes_what_every_run_writes_and_says_the_strength_it_found(tmp_p
     config = compose(None, ["method.name=logistic_regression", "data.prepare=raw"])
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        record = run(config, tmp_path / "a", data=from_arrays(x, y), say=lambda line: None)
+        record = run(config, tmp_path / "a", data=from_arrays(x, y))
     assert {"record.json", "logits.safetensors", "evidence.safetensors", "model.safetensors", "card.json"} <= {
         path.name for path in (tmp_path / "a").iterdir()
     }
@@ -68,5 +68,5 @@ def test_a_run_writes_what_every_run_writes_and_says_the_strength_it_found(tmp_p
     assert stored["method"]["learned"]["strength"] > 0
     assert len(stored["metrics"]["epochs"]) == 1
     assert record["metrics"]["final"]["mAP"]["total"] > 0.5
-    again = run(config, tmp_path / "a", data=from_arrays(x, y), resume=True, say=lambda line: None)
+    again = run(config, tmp_path / "a", data=from_arrays(x, y), resume=True)
     assert again["metrics"]["final"] == record["metrics"]["final"]

@@ -7,12 +7,12 @@ import csv
 import numpy as np
 
 from raretag.config.settings import compose
-from raretag.engine.run import run
+from support.runs import run
 
 
 def train(folder, changes=(), data=None, **more):
     config = compose(None, ["train.epochs=1", *changes], data=None if data is None else str(data))
-    run(config, folder, say=lambda line: None, **more)
+    run(config, folder, **more)
     return folder
 
 

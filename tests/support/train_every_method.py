@@ -1,7 +1,8 @@
-"""Trains every method on a tiny problem in float64 and writes what each ends with. Started by test_processes.py.
+"""Trains every method and solver on a tiny problem, in float64 where there are steps, and writes what each
+ends with. Started by test_processes.py.
 
-python tests/train_every_method.py OUT            one process
-torchrun --nproc-per-node 2 tests/train_every_method.py OUT
+python tests/support/train_every_method.py OUT            one process
+torchrun --nproc-per-node 2 tests/support/train_every_method.py OUT
 """
 
 from __future__ import annotations
@@ -12,10 +13,12 @@ from pathlib import Path
 
 import torch
 
-from raretag.core import registry as registry
-from raretag.engine.prepare import build_fabric, prepare
 from raretag.config.settings import compose
+from raretag.core import registry
+from raretag.core.listener import Listener
 from raretag.engine.fit import fit
+from raretag.engine.prepare import build_fabric, prepare
+from raretag.engine.run import solve
 
 warnings.filterwarnings("ignore")
 SETTINGS = ["data.largest=12", "data.ratio=4", "data.hide=pal", "data.keep=0.4", "model.name=mlp", "model.width=8"]
@@ -38,6 +41,10 @@ def main(out: Path) -> None:
     fabric = build_fabric(compose(None, SETTINGS).train)
     fabric.launch()
     ends = {}
+    for name in registry.names("solvers"):
+        prepared = prepare(compose(None, SETTINGS[:4], method__name=name), fabric)
+        solve(prepared, prepared.solver, Listener())
+        ends[name] = {"model": prepared.model.state_dict()}
     for name in registry.names("methods"):
         config = compose(None, [*SETTINGS, *OPTIONS.get(name, [])], method__name=name)
         training = prepare(config, fabric).training

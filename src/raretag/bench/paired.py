@@ -11,9 +11,9 @@ from torch import Tensor
 
 from raretag.bench.plan import Cell
 from raretag.core.targets import Targets
-from raretag.runs import evidence
 from raretag.metrics.bootstrap import Difference, difference_of, resampled
 from raretag.metrics.weighted import WeightedAveragePrecision
+from raretag.runs import evidence
 
 RESAMPLES = 500
 

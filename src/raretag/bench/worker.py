@@ -15,10 +15,10 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from raretag.core.errors import DataAbsentError, UserError
 from raretag.config.settings import Data, checked, compose, read
-from raretag.engine.run import run
+from raretag.core.errors import DataAbsentError, UserError
 from raretag.data.sources import load
+from raretag.engine.run import run
 from raretag.labels.collection import DataSet
 
 

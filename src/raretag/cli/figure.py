@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from raretag.cli.screen import screen
+from raretag.config.settings import parsed
 from raretag.core import registry as registry
 from raretag.core.errors import UserError
-from raretag.config.settings import parsed
 from raretag.figures.parts import papers
 
 

@@ -11,9 +11,9 @@ from rich.table import Table
 
 from raretag.cli.screen import screen
 from raretag.cli.train import called, check_names
+from raretag.config.settings import compose
 from raretag.core.errors import UserError
 from raretag.core.words import some
-from raretag.config.settings import compose
 
 PICTURES = (".png", ".svg", ".pdf")
 

@@ -7,8 +7,8 @@ from typing import Any
 
 from raretag.cli.screen import screen
 from raretag.cli.train import called, check_names
-from raretag.core.errors import UserError
 from raretag.config.settings import Config, compose
+from raretag.core.errors import UserError
 
 FORMS = ("table", "corrections")
 
@@ -60,8 +60,8 @@ def apply_answers(
 
 
 def into_table(config: Config, given: list[Any], out: Path) -> Any:
-    from raretag.data.writing.cells import Writer
     from raretag.data.sources import find_source
+    from raretag.data.writing.cells import Writer
     from raretag.labels.corrections import Places
     from raretag.suggest.settle import settle
 

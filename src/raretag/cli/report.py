@@ -14,12 +14,12 @@ import torch
 from raretag.cli.screen import screen
 from raretag.core.errors import UserError
 from raretag.data.inputs.shown import Shown, shown
-from raretag.runs.opened import Finished, Known, open_run
 from raretag.metrics.bootstrap import bootstrap, paired_differences
 from raretag.report.comparison import Comparison
 from raretag.report.page import page, write
 from raretag.report.selection import Pick, picks, suggestions
 from raretag.report.study import GROUPS, Example, Judged, Study
+from raretag.runs.opened import Finished, Known, open_run
 
 MOST_RUNS = 6  # as many as there are colours that can be told apart
 ENTRIES, FEWER = 2_000_000, 200  # from so many predictions on there are fewer resamples

@@ -11,8 +11,8 @@ from rich.table import Table
 
 from raretag.cli.screen import screen
 from raretag.cli.train import called, check_names
-from raretag.core.errors import UserError
 from raretag.config.settings import Config, compose
+from raretag.core.errors import UserError
 
 
 def suggest_labels(

@@ -11,10 +11,10 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from raretag.cli.screen import screen
 from raretag.cli.table import results
+from raretag.config.settings import READERS, Config, checked, compose, flat, read
 from raretag.core import SLOTS
 from raretag.core import registry as registry
 from raretag.core.errors import UserError
-from raretag.config.settings import READERS, Config, checked, compose, flat, read
 from raretag.runs.folder import is_finished, refuse_existing
 
 

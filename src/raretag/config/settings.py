@@ -13,9 +13,9 @@ from typing import Any, Literal
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
+from raretag.config.recipes import RECIPES
 from raretag.core.errors import UserError
 from raretag.core.registry import nearest
-from raretag.config.recipes import RECIPES
 
 
 class Section(BaseModel):

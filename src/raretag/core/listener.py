@@ -48,3 +48,6 @@ class Printer(Listener):
 
     def message(self, line: str) -> None:
         print(line)
+
+
+SILENT, PRINTING = Listener(), Printer()

@@ -12,9 +12,9 @@ import torch
 from scipy.sparse import csr_array
 from torch import Tensor
 
+from raretag.config.settings import Data
 from raretag.core import registry as registry
 from raretag.core.errors import UserError
-from raretag.config.settings import Data
 from raretag.labels import corrections
 from raretag.labels.collection import DataSet, Items
 from raretag.labels.hide import hide

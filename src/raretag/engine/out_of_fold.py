@@ -21,7 +21,7 @@ from torch import Tensor
 from raretag.config.settings import Config, Encoder
 from raretag.core.errors import UserError
 from raretag.core.files import replacing
-from raretag.core.listener import Listener, Step
+from raretag.core.listener import SILENT, Listener, Step
 from raretag.engine.encode import encoded
 from raretag.engine.fit import fit
 from raretag.engine.prepare import Prepared, build_fabric, prepare
@@ -50,7 +50,7 @@ def out_of_fold(
     folder: Path,
     *,
     folds: int = 5,
-    listener: Listener = Listener(),  # noqa: B008
+    listener: Listener = SILENT,
 ) -> Tensor:
     """Logits [N, C] of the training items; those that `folder` already has are not computed again."""
     items = len(data.train)
@@ -76,7 +76,9 @@ def out_of_fold(
     return logits
 
 
-def train_without(config: Config, data: DataSet, rows: NDArray[np.integer[Any]], listener: Listener = Listener()) -> Tensor:  # noqa: B008
+def train_without(
+    config: Config, data: DataSet, rows: NDArray[np.integer[Any]], listener: Listener = SILENT
+) -> Tensor:
     """Logits of these training rows by a model that was trained on the others."""
     rest = np.setdiff1d(np.arange(len(data.train)), rows)
     train, held = data.train.take(torch.from_numpy(rest)), data.train.take(torch.from_numpy(rows))
@@ -88,7 +90,7 @@ def train_without(config: Config, data: DataSet, rows: NDArray[np.integer[Any]],
     return prepared.logits(held)
 
 
-def fit_quietly(prepared: Prepared, listener: Listener = Listener()) -> None:  # noqa: B008
+def fit_quietly(prepared: Prepared, listener: Listener = SILENT) -> None:
     """Learn without writing anything; validation is only measured where early stopping looks at it, as the run did."""
     training = prepared.training
     if prepared.solver is not None:

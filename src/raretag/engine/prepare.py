@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from raretag.config.settings import Config, Train
 from raretag.core import registry
 from raretag.core.errors import UserError
-from raretag.core.listener import Listener
+from raretag.core.listener import SILENT, Listener
 from raretag.core.method import Method, make_method
 from raretag.core.protocols import CountsCorrections, Sampler
 from raretag.core.solver import Solver
@@ -81,7 +81,7 @@ def _unchanged(outputs: Tensor) -> Tensor:
 def prepare(
     config: Config,
     fabric: Fabric,
-    listener: Listener = Listener(),  # noqa: B008
+    listener: Listener = SILENT,
     data: DataSet | None = None,
     model: nn.Module | None = None,
     method: Method | Solver | None = None,

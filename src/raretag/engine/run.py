@@ -13,7 +13,7 @@ from torch import nn
 from raretag.config.settings import Config, Train
 from raretag.core.context import Context
 from raretag.core.files import replacing
-from raretag.core.listener import Listener, Printer, Step
+from raretag.core.listener import PRINTING, Listener, Step
 from raretag.core.method import Method
 from raretag.core.solver import Solver
 from raretag.core.words import some
@@ -42,7 +42,7 @@ def run(
     method: Method | Solver | None = None,
     resume: bool = False,
     overwrite: bool = False,
-    listener: Listener = Printer(),  # noqa: B008
+    listener: Listener = PRINTING,
 ) -> Run:
     """Train, evaluate, and write everything into `folder`, if there is one.
 
@@ -84,10 +84,13 @@ def run(
 def learn(prepared: Prepared, folder: Path | None, *, resume: bool = False, listener: Listener) -> History:
     """Train or solve; the history has a row for each epoch."""
     if prepared.solver is not None:  # deterministic and without checkpoints: resuming means solving again
+        started = time.perf_counter()
         solve(prepared, prepared.solver, listener)
         row = solved_row(prepared, prepared.solver)
         if folder is not None and prepared.fabric.is_global_zero:
-            Log(folder, [row]).close()
+            log = Log(folder, [])
+            log.epoch(row, time.perf_counter() - started)
+            log.close()
         return [row]
     assert prepared.training is not None
     history: History = []

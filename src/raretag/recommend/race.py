@@ -26,11 +26,11 @@ from scipy.sparse import csr_array
 from scipy.stats import rankdata
 from torch import Tensor
 
+from raretag.config.settings import Config
 from raretag.core.errors import UserError
 from raretag.core.targets import Targets
-from raretag.config.settings import Config
-from raretag.engine.out_of_fold import train_without, with_features
 from raretag.data.sources import positives_of
+from raretag.engine.out_of_fold import train_without, with_features
 from raretag.labels.collection import DataSet
 from raretag.labels.split import split
 from raretag.metrics.bootstrap import Difference, difference_of, resampled

@@ -11,14 +11,14 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import Tensor, nn
 
+from raretag.config.settings import Config, Named
 from raretag.core import registry as registry
 from raretag.core.errors import UserError
 from raretag.core.method import Method, make_method
 from raretag.core.statistics import LabelStatistics
+from raretag.engine.encode import digest_of
 from raretag.engine.prepare import build_backbone, build_model
 from raretag.runs.card import check_weights, config_of
-from raretag.config.settings import Config, Named
-from raretag.engine.encode import digest_of
 
 
 class Network(nn.Module):

@@ -8,15 +8,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from raretag.config.settings import Config, Data, data_of
 from raretag.core import registry as registry
 from raretag.core.errors import UserError
 from raretag.data.inputs.features import read_features
 from raretag.data.reading.roles import FEATURE_FILES, IMAGE_ENDINGS
 from raretag.data.reading.source import ENDINGS, open_source
+from raretag.data.sources import load as load_data
 from raretag.engine.prepare import input_shape, raw_inputs
 from raretag.runs.card import config_of
-from raretag.config.settings import Config, Data, data_of
-from raretag.data.sources import load as load_data
 from raretag.serve.items import Listed, Maker, Part, Stream
 from raretag.serve.rows import Frame, Rows, choose
 

@@ -10,10 +10,10 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file
 
 from raretag.core.errors import UserError
-from raretag.runs.card import config_of, decisions_of, read_card, write_card
 from raretag.data.sources import load as load_data
 from raretag.metrics.cuts import Goal
 from raretag.metrics.tuning import tune
+from raretag.runs.card import config_of, decisions_of, read_card, write_card
 
 LOGITS = "logits.safetensors"
 

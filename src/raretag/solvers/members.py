@@ -21,7 +21,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import dropout, softplus
 
-from raretag.core.listener import Listener
+from raretag.core.listener import SILENT, Listener
 from raretag.solvers.strength import dense_rows
 
 FEWEST_STEPS = 200  # of a small data set, whose epochs are short
@@ -70,7 +70,7 @@ def trained(
     members: int,
     width: int,
     schedule: Schedule,
-    listener: Listener = Listener(),  # noqa: B008
+    listener: Listener = SILENT,
 ) -> Network:
     """x [N, D], dense or sparse; positive, weight [N, C]. All draws are torch's own: seed it before.
 

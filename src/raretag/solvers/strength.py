@@ -12,7 +12,7 @@ from torch import Tensor
 
 from raretag.core import chance, processes
 from raretag.core.errors import UserError
-from raretag.core.listener import Listener
+from raretag.core.listener import SILENT, Listener
 from raretag.core.targets import Targets
 from raretag.solvers import logistic
 
@@ -63,7 +63,7 @@ def choose(
     folds: int,
     seed: int,
     counted: Tensor | None = None,
-    listener: Listener = Listener(),  # noqa: B008
+    listener: Listener = SILENT,
 ) -> Choice:
     """The strength with the best mean average precision, along a path that ends when that fell twice.
 

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import numpy as np
 
-from raretag.core.errors import UserError
 from raretag.config.settings import Config
-from raretag.engine.out_of_fold import Watch, out_of_fold
+from raretag.core.errors import UserError
 from raretag.data.sources import find_source, group_counts, load
+from raretag.engine.out_of_fold import Watch, out_of_fold
 from raretag.labels.collection import DataSet
 from raretag.labels.corrections import Places
 from raretag.labels.groups import groups

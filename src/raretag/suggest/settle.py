@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from raretag.core.errors import UserError
-from raretag.runs.record import write_text
 from raretag.labels.corrections import Places, State
+from raretag.runs.record import write_text
 from raretag.suggest.answers import NO, UNSURE, YES, Answer
 
 STATE_OF: dict[str, State] = {YES: "positive", NO: "negative", UNSURE: "unknown"}

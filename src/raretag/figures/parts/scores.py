@@ -11,12 +11,12 @@ from numpy.typing import NDArray
 from safetensors.torch import load_file
 from torch import Tensor
 
+from raretag.config.settings import Config, Data, checked, compose, read
 from raretag.core import registry as registry
 from raretag.core.errors import UserError
-from raretag.engine.prepare import build_fabric, prepare
-from raretag.config.settings import Config, Data, checked, compose, read
-from raretag.engine.evaluate import logits_of
 from raretag.data.sources import find_source, hidden, load, long_tailed
+from raretag.engine.evaluate import logits_of
+from raretag.engine.prepare import build_fabric, prepare
 from raretag.figures.parts.runs import Run
 from raretag.labels.groups import groups
 from raretag.labels.store import LabelStore

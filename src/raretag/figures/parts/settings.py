@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from raretag.core import registry as registry
 from raretag.config.settings import flat
+from raretag.core import registry as registry
 from raretag.figures.parts.runs import Run
 
 ROOMS = {"method": "methods", "data": "data", "model": "models", "branches": "models.branches",
