@@ -130,7 +130,7 @@ def test_a_folder_without_a_model_is_named(tmp_path, copied):
 
 def test_arrays_tensors_and_files_give_the_same(run, tmp_path):
     model = raretag.load(run)
-    inputs = load_data(raretag.engine.config.Config().data, 0).test.inputs.batch(torch.arange(5))
+    inputs = load_data(raretag.config.settings.Config().data, 0).test.inputs.batch(torch.arange(5))
     wanted = model.predict(inputs)
     np.save(tmp_path / "x.npy", inputs.numpy())
     for data in (inputs.numpy(), inputs.tolist(), tmp_path / "x.npy", str(tmp_path / "x.npy")):

@@ -15,8 +15,8 @@ from raretag.core import registry
 from raretag.core.errors import UserError
 from raretag.core.method import Method, make_method
 from raretag.core.statistics import LabelStatistics
-from raretag.engine.card import check_weights, config_of, read_card
-from raretag.engine.config import Config, Named
+from raretag.runs.card import check_weights, config_of, read_card
+from raretag.config.settings import Config, Named
 from raretag.engine.encode import digest_of
 
 

@@ -27,8 +27,8 @@ from raretag.data.inputs.images import Images, in_colour, squared, verify
 from raretag.data.reading.bad_items import settle
 from raretag.data.reading.roles import FEATURE_FILES, IMAGE_ENDINGS
 from raretag.data.reading.source import ENDINGS, open_source
-from raretag.engine.card import config_of
-from raretag.engine.config import Data, data_of
+from raretag.runs.card import config_of
+from raretag.config.settings import Data, data_of
 from raretag.labels.collection import DataSet, Inputs, Selected, TensorInputs
 from raretag.serve.table_reader import FrameSource, TableReader, choose_columns
 
@@ -284,7 +284,7 @@ def _part_reader(data: Any, card: Mapping[str, Any], part: str) -> PartReader:
 def _load_for_training(settings: Data, seed: int) -> tuple[DataSet, dict[str, Any], tuple[int, ...]]:
     """The data set, how its inputs are described, and the shape of one; imported late, as few predictions need it."""
     from raretag.engine.build import raw_inputs
-    from raretag.engine.sources import load
+    from raretag.data.sources import load
 
     found = load(settings, seed)
     raw = raw_inputs(found)
