@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pytest
 
@@ -27,12 +29,11 @@ def run(tmp_path_factory):
     """Texts about weather; every fourth "sun" is not marked."""
     folder = tmp_path_factory.mktemp("texts")
     words = ("sun", "rain", "snow") * 20
-    tags = ["" if number % 12 == 0 else f'"{word}"' for number, word in enumerate(words)]
     rows = [
-        f'{{"text": "{word} and {n % 5}", "tags": [{tag}]}}'
-        for n, (word, tag) in enumerate(zip(words, tags, strict=True))
+        {"text": f"{word} and {number % 5}", "tags": [] if number % 12 == 0 else [word]}
+        for number, word in enumerate(words)
     ]
-    (folder / "texts.jsonl").write_text("\n".join(rows))
+    (folder / "texts.jsonl").write_text("\n".join(map(json.dumps, rows)))
     return train(folder / "run", ["train.epochs=20", "method.name=logistic_regression"], folder / "texts.jsonl")
 
 
