@@ -40,7 +40,7 @@ def predict_items(
             write_table(found.table(top), sys.stdout.buffer, ".csv", header=number == 0)
             sys.stdout.flush()
     else:
-        made_from = {"seal": model.card["seal"], "items": reader.fingerprint(), "top": top, "bad": options.bad_items}
+        made_from = {"seal": model.seal, "items": reader.fingerprint(), "top": top, "bad": options.bad_items}
         file = PredictionsFile(out, made_from, overwrite=overwrite)
         if file.done:
             screen(error=True).print(f"going on after {file.done:,} items that were done before")

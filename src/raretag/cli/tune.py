@@ -24,7 +24,7 @@ def tune_run(
         card = retune(run, threshold=wanted, calibrate=calibrate)
     else:
         card = retune(run, goal=goal, wanted=wanted, calibrate=calibrate)  # type: ignore[arg-type]
-    thresholds, notes = sorted(card["thresholds"]), card["tuned"]
+    thresholds, notes = sorted(card.thresholds), card.tuned
     print(
         f"{len(thresholds)} thresholds for {goal}{'' if wanted is None else f' {wanted}'}: "
         f"{thresholds[0]:.3f} to {thresholds[-1]:.3f}, median {thresholds[len(thresholds) // 2]:.3f}"
