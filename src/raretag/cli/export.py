@@ -8,7 +8,7 @@ from pathlib import Path
 def export_run(run: Path, to: str, out: Path | None, *, preprocess: bool, decide: bool) -> None:
     from raretag.core.errors import UserError
     from raretag.serve.export import ENDINGS, export
-    from raretag.serve.predictor import load
+    from raretag.serve.model import load
 
     path = out or run / f"model{ENDINGS[to]}"
     if path.suffix != ENDINGS[to]:

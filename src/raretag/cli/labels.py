@@ -39,21 +39,20 @@ def apply_answers(
         if not path.absolute().parent.is_dir():
             raise UserError(f"the folder of '{path}' does not exist")
 
-    from raretag.suggest import answers as reading  # torch is loaded here
-    from raretag.suggest.settle import write_log
+    from raretag.suggest.answers import read, write_log  # torch is loaded here
 
-    given = [answer for path in answers for answer in reading.read(path)]
-    settled = into_table(config, given, out) if form == "table" else into_corrections(config, given, out)
-    write_log(log, settled)
+    given = [answer for path in answers for answer in read(path)]
+    merged = into_table(config, given, out) if form == "table" else into_corrections(config, given, out)
+    write_log(log, merged)
     console = screen()
     console.print(
-        f"{settled.count('changed')} labels changed, {settled.count('already so')} were so already, "
-        f"{len(settled.conflicts)} conflicts, {settled.unanswered} not answered"
+        f"{merged.count('changed')} labels changed, {merged.count('already so')} were so already, "
+        f"{len(merged.conflicts)} conflicts, {merged.unanswered} not answered"
     )
-    for line in settled.conflicts[:20]:
+    for line in merged.conflicts[:20]:
         console.print(f"  conflict: item {line.item}, '{line.label}': {line.reason}; left as it is")
-    if len(settled.conflicts) > 20:
-        console.print(f"  and {len(settled.conflicts) - 20} more, see {log}")
+    if len(merged.conflicts) > 20:
+        console.print(f"  and {len(merged.conflicts) - 20} more, see {log}")
     console.print(f"written: {out}, log: {log}")
     if form == "corrections":
         console.print(f"train with: --set data.corrections={out}")
@@ -63,7 +62,7 @@ def into_table(config: Config, given: list[Any], out: Path) -> Any:
     from raretag.data.sources import find_source
     from raretag.data.writing.cells import Writer
     from raretag.labels.corrections import Places
-    from raretag.suggest.settle import settle
+    from raretag.suggest.answers import merge_answers
 
     if config.data.corrections is not None:
         raise UserError("the run has data.corrections beside its table; go on with --as corrections")
@@ -72,29 +71,29 @@ def into_table(config: Config, given: list[Any], out: Path) -> Any:
     source, roles = table.opened()
     if out.suffix.lower() != source.path.suffix.lower():
         raise UserError(f"'{out.name}' must end in '{source.path.suffix}', like the table that it is made from")
-    settled = settle(given, [Places(store)], Writer(roles, absent, roles.negatives).can_write)
-    table.rewrite(settled.changes, out)
+    merged = merge_answers(given, [Places(store)], Writer(roles, absent, roles.negatives).can_write)
+    table.rewrite(merged.changes, out)
     if roles.split is None:
         screen(error=True).print(
             "remark: the table has no split column, and parts are dealt by labels: with other labels other items are "
             "tested on; --as corrections keeps the parts"
         )
-    return settled
+    return merged
 
 
 def into_corrections(config: Config, given: list[Any], out: Path) -> Any:
     from raretag.data.sources import load
     from raretag.labels import corrections
     from raretag.labels.corrections import Correction, Places
-    from raretag.suggest.settle import settle
+    from raretag.suggest.answers import merge_answers
 
     data = load(config.data, config.seed)  # with the corrections so far, which the new file goes on from
     parts = [data.train, *(part for part in (data.validation, data.test) if part.labels.given_ids is not None)]
-    settled = settle(given, [Places(part.labels) for part in parts])
+    merged = merge_answers(given, [Places(part.labels) for part in parts])
     before = corrections.read(Path(config.data.corrections).expanduser()) if config.data.corrections else []
     kept = {(one.item, one.label): one for one in before}
-    for (item, label), state in settled.changes.items():
-        first = kept[item, label].was if (item, label) in kept else settled.before(item, label)
+    for (item, label), state in merged.changes.items():
+        first = kept[item, label].was if (item, label) in kept else merged.before(item, label)
         kept[item, label] = Correction(item, label, state, first)  # type: ignore[arg-type]
     corrections.write(out, kept.values())
-    return settled
+    return merged

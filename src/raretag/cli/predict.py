@@ -6,50 +6,50 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, TextColumn, TimeRemainingColumn
 
 from raretag.cli.screen import screen
 from raretag.core.errors import UserError
 
+if TYPE_CHECKING:
+    from raretag.serve.readers import ReadOptions
+
 
 def predict_items(
     run: Path,
     data: str | None,
+    options: ReadOptions,
+    *,
     out: Path | None,
     top: int | None,
-    part: str | None,
-    columns: list[str],
-    folder: Path | None,
-    encoder: Path | None,
-    *,
-    allow_outside: bool,
-    skip_bad: bool,
     batch_size: int,
     overwrite: bool,
 ) -> None:
-    from raretag.serve.opening import Opening, open_items
-    from raretag.serve.output import Output, stream_into, write
-    from raretag.serve.predictor import load
+    from raretag.serve.model import load
+    from raretag.serve.predictions import PredictionsFile, write_table
+    from raretag.serve.readers import open_reader
 
     if top is not None and top < 1:
         raise UserError(f"--top is {top}; expected 1 or more labels")
-    predictor = load(run)
-    how = Opening(part, columns or None, folder, allow_outside, "skip" if skip_bad else "fail", encoder)
-    stream, make = open_items(data, predictor.card, how)
+    model = load(run)
+    reader = open_reader(data, model.card, options)
     if out is None:
-        for number, (_, found) in enumerate(predictor.stream(stream, batch_size=batch_size)):
-            write(found.table(top), sys.stdout.buffer, ".csv", header=number == 0)
+        for number, (_, found) in enumerate(model.stream(reader, batch_size=batch_size)):
+            write_table(found.table(top), sys.stdout.buffer, ".csv", header=number == 0)
             sys.stdout.flush()
     else:
-        made_from = {"seal": predictor.card["seal"], "items": stream.fingerprint(), "top": top, "bad": how.bad_items}
-        output = Output(out, made_from, overwrite=overwrite)
-        if output.done:
-            screen(error=True).print(f"going on after {output.done:,} items that were done before")
-        with progress(stream.total) as tell:
-            stream_into(output, lambda skip: predictor.stream(stream, batch_size=batch_size, skip=skip), top, tell)
+        made_from = {"seal": model.card["seal"], "items": reader.fingerprint(), "top": top, "bad": options.bad_items}
+        file = PredictionsFile(out, made_from, overwrite=overwrite)
+        if file.done:
+            screen(error=True).print(f"going on after {file.done:,} items that were done before")
+        with progress(reader.total) as advance:
+            advance(file.done)
+            for items in file.fill(model.stream(reader, batch_size=batch_size, skip=file.done), top):
+                advance(items)
         screen(error=True).print(f"written: {out}")
-    for remark in make.remarks:
+    for remark in reader.remarks:
         print(f"raretag: {remark}", file=sys.stderr)
 
 

@@ -11,21 +11,15 @@ from rich.console import Console
 from rich.table import Table
 
 from raretag.cli.screen import screen
-from raretag.config.settings import compose
+from raretag.core.listener import Listener
 
 
 def recommend(
     data: str, changes: list[str], minutes: float, clock: Callable[[], float] = time.monotonic
 ) -> dict[str, Any]:
-    from raretag.data.sources import load  # torch is loaded here
-    from raretag.recommend.candidates import entrants
-    from raretag.recommend.race import race
+    from raretag.recommend.race import recommend as run_race  # torch is loaded here
 
-    config = compose(None, changes, data)
-    loaded = load(config.data, config.seed)
-    configs = [(one, compose(None, [*changes, *one.changes], data)) for one in entrants(loaded, config)]
-    progress = screen(error=True)
-    outcome = race(configs, loaded, minutes=minutes, say=lambda line: progress.print(line), clock=clock)
+    outcome = run_race(data, changes, minutes=minutes, listener=OnScreen(), clock=clock)
     show(screen(), outcome)
     command = " ".join(
         ["raretag", "train", "--data", shlex.quote(data)]
@@ -44,6 +38,13 @@ def recommend(
         for runner in outcome.runners
     ]
     return {"choice": outcome.choice.label, "command": command, "items": outcome.items, "methods": rows}
+
+
+class OnScreen(Listener):
+    """Messages as lines on standard error."""
+
+    def message(self, line: str) -> None:
+        screen(error=True).print(line)
 
 
 def show(console: Console, outcome: Any) -> None:

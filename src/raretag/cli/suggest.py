@@ -4,15 +4,22 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
 from raretag.cli.screen import screen
 from raretag.cli.train import called, check_names
-from raretag.config.settings import Config, compose
 from raretag.core.errors import UserError
+from raretag.core.listener import Listener
+from raretag.config.settings import compose
+
+if TYPE_CHECKING:
+    from raretag.suggest.listing import Suggestions
+
+COLUMNS = (BarColumn(12), TaskProgressColumn(), TimeRemainingColumn())
 
 
 def suggest_labels(
@@ -36,60 +43,68 @@ def suggest_labels(
     check_names(config)
     folder = out or run / "suggestions"
 
-    from raretag.suggest import answers, job, write  # torch is loaded here
+    from raretag.suggest import job  # torch is loaded here
+    from raretag.suggest.answers import read
+    from raretag.suggest.listing import refuse_existing, write_all
 
-    write.refuse_existing(folder, overwrite=overwrite)
-    wanted = job.Wanted(most=most, quota=quota, wrong=wrong, kept=kept, folds=folds)
-    answered = answers.read(audit) if audit is not None else []
+    refuse_existing(folder, overwrite=overwrite)
+    options = job.SuggestOptions(most, quota, wrong, kept, folds)
+    answered = read(audit) if audit is not None else []
     if audit is not None and not any(one.answer for one in answered):
         raise UserError(f"'{audit}' has no answers; fill in the column `answer` with yes, no or unsure")
     say = screen(error=True).print
     say(f"scoring {called(config)} out of fold: {config.method.name} is trained {folds} times{_expected(run, folds)}")
     try:
-        with _progress(config, folds) as progress:
-            tasks = [
-                progress.add_task(f"fold {fold + 1}", total=config.train.epochs, visible=not fold)
-                for fold in range(folds)
-            ]
-
-            def watch(fold: int, epochs: int) -> None:
-                progress.update(tasks[fold], completed=epochs, visible=True)
-
-            listing, found = job.suggest(config, run / "out_of_fold", wanted, answered=answered, say=say, watch=watch)
+        with Progress(TextColumn("{task.description}"), *COLUMNS, console=screen(error=True)) as bar:
+            listener = OnScreen(bar, folds)
+            found, items = job.suggest_for(config, run / "out_of_fold", options, answered=answered, listener=listener)
     except KeyboardInterrupt:
         say("stopped; the same command goes on with the next fold")
         raise SystemExit(130) from None
     if truth:
-        listing = job.from_truth(listing, found)
-    if not listing.missing:
+        found = job.answer_from_truth(found, items)
+    if not found.missing:
         say("nothing to suggest: no entry is unknown or negative")
     about = {"run": run.name, "data": called(config), "method": config.method.name, "folds": folds, "quota": quota}
-    write.write_all(folder, listing, job.shown(config, listing), about)
-    show(screen(), listing, folder, truth=truth)
+    write_all(folder, job.with_contents(found, config), about)
+    show(screen(), found, folder, truth=truth)
 
 
-def show(console: Console, listing: object, folder: Path, *, truth: bool) -> None:
+class OnScreen(Listener):
+    """Messages as lines, and one bar for all folds."""
+
+    def __init__(self, bar: Progress, folds: int) -> None:
+        self.bar, self.folds = bar, folds
+        self.task = bar.add_task(f"fold 1 of {folds}", total=1.0)
+
+    def message(self, line: str) -> None:
+        self.bar.console.print(line)
+
+    def progress(self, share: float) -> None:
+        fold = min(int(share * self.folds) + 1, self.folds)
+        self.bar.update(self.task, completed=share, description=f"fold {fold} of {self.folds}")
+
+
+def show(console: Console, found: Suggestions, folder: Path, *, truth: bool) -> None:
     from raretag.suggest.answers import YES
-    from raretag.suggest.listing import Listing
 
-    assert isinstance(listing, Listing)
     table = Table(box=None, pad_edge=False, header_style="bold", title="the likeliest", title_justify="left")
     for name in ("rank", "item", "label", "group", "probability"):
         table.add_column(name, justify="right" if name in ("rank", "probability") else "left")
-    for one in listing.missing[:10]:
+    for one in found.missing[:10]:
         table.add_row(str(one.rank), one.item, one.label, one.group, f"{one.probability:.2f}")
-    if listing.missing:
+    if found.missing:
         console.print(table)
-    console.print(f"assumption: {listing.assumption}")
-    if listing.audit is not None:
-        console.print(f"audit: {listing.audit.said()}")
+    console.print(f"assumption: {found.assumption}")
+    if found.audit is not None:
+        console.print(f"audit: {found.audit.sentence()}")
     console.print("expected share of right suggestions, with 95 % intervals:")
-    for promise in listing.promises:
-        right = [one.answer == YES for one in listing.missing[: promise.size]]
+    for promise in found.promises:
+        right = [one.answer == YES for one in found.missing[: promise.size]]
         obtained = f"   obtained {sum(right) / len(right):.2f}" if truth else ""
         console.print(f"  {promise}{obtained}")
-    if listing.promise_of_wrong is not None:
-        p = listing.promise_of_wrong
+    if found.promise_of_wrong is not None:
+        p = found.promise_of_wrong
         console.print(
             f"  {p.size} observed labels that may be wrong: {p.expected:.2f} [{p.low:.2f}, {p.high:.2f}], "
             "if the scores of right labels have no long tail"
@@ -100,11 +115,6 @@ def show(console: Console, listing: object, folder: Path, *, truth: bool) -> Non
             "fill in `answer` with yes, no or unsure (rows with a small `audit` number first make a random sample), "
             "then `raretag labels apply`"
         )
-
-
-def _progress(config: Config, folds: int) -> Progress:
-    columns = (TextColumn("{task.description} epoch"), MofNCompleteColumn(), BarColumn(12), TimeRemainingColumn())
-    return Progress(*columns, console=screen(error=True))
 
 
 def _expected(run: Path, folds: int) -> str:

@@ -117,11 +117,10 @@ def predict(
 ) -> None:
     """Predict labels of new items. A stopped command goes on where it was when it is given again."""
     from raretag.cli.predict import predict_items
+    from raretag.serve.readers import ReadOptions
 
-    predict_items(
-        run, data, out, top, part, column or [], folder, encoder,
-        allow_outside=allow_outside, skip_bad=skip_bad, batch_size=batch_size, overwrite=overwrite,
-    )  # fmt: skip
+    options = ReadOptions(part, column or None, folder, allow_outside, "skip" if skip_bad else "fail", encoder)
+    predict_items(run, data, options, out=out, top=top, batch_size=batch_size, overwrite=overwrite)
 
 
 def tune(
