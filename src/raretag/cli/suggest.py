@@ -12,9 +12,9 @@ from rich.table import Table
 
 from raretag.cli.screen import screen
 from raretag.cli.train import called, check_names
+from raretag.config.settings import compose
 from raretag.core.errors import UserError
 from raretag.core.listener import Listener
-from raretag.config.settings import compose
 
 if TYPE_CHECKING:
     from raretag.suggest.listing import Suggestions

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import torch
 
-from raretag.core import registry
 from raretag.config.settings import Config
+from raretag.core import registry
 from raretag.data.sources import positives_of
 from raretag.labels.collection import DataSet
 

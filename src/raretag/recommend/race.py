@@ -28,12 +28,12 @@ from scipy.sparse import csr_array
 from scipy.stats import rankdata
 from torch import Tensor
 
-from raretag.core.errors import UserError
-from raretag.core.listener import Listener
-from raretag.core.targets import Targets
 from raretag.config.settings import Config, compose
-from raretag.engine.out_of_fold import train_without, with_features
+from raretag.core.errors import UserError
+from raretag.core.listener import Listener, Step
+from raretag.core.targets import Targets
 from raretag.data.sources import load, positives_of
+from raretag.engine.out_of_fold import train_without, with_features
 from raretag.labels.collection import DataSet
 from raretag.labels.split import split
 from raretag.metrics.bootstrap import Difference, difference_of, resampled
@@ -116,7 +116,7 @@ def race(
     listener = listener or Listener()
     end = clock() + 60 * minutes
     first = configs[-1][1]
-    data, encoded = with_features(data, first, listener.message)
+    data, encoded = with_features(data, first, listener)
     configs = [(one, config.model_copy(update={"encoder": encoded.encoder})) for one, config in configs]
     listener.message(f"{len(configs)} methods race for up to {minutes:g} minutes")
     remarks: list[str] = []
@@ -160,7 +160,7 @@ def race(
             started = clock()
             try:
                 scores = train_without(
-                    config, data, rows, lambda epochs: stop_unless(clock() <= end or not any(done.values()))
+                    config, data, rows, EachEpoch(lambda: stop_unless(clock() <= end or not any(done.values())))
                 )
             except OutOfTimeError:
                 continue
@@ -202,6 +202,16 @@ def is_tie(behind: Difference) -> bool:
     return behind.value >= -TIE and behind.high >= 0
 
 
+class EachEpoch(Listener):
+    """Calls a function at the end of each epoch."""
+
+    def __init__(self, act: Callable[[], None]) -> None:
+        self.act = act
+
+    def epoch(self, step: Step, row: dict[str, Any]) -> None:
+        self.act()
+
+
 def stop_unless(in_time: bool) -> None:
     if not in_time:
         raise OutOfTimeError
@@ -241,8 +251,10 @@ def cost(config: Config, data: DataSet, clock: Callable[[], float]) -> float:
     short = config.model_copy(update={"train": config.train.model_copy(update={"epochs": 2})})
     held = np.arange(len(data.train) // 3)
     ticks = [clock()]
-    train_without(short, data, held, lambda epochs: ticks.append(clock()))
-    epochs = config.train.epochs if len(ticks) == 3 else 1  # a method that solves has none
+    train_without(short, data, held, EachEpoch(lambda: ticks.append(clock())))
+    if len(ticks) == 1:  # a solver has no epochs
+        return (clock() - ticks[0]) / (len(data.train) - len(held))
+    epochs = config.train.epochs if len(ticks) == 3 else 1
     return (ticks[-1] - ticks[-2]) * epochs / (len(data.train) - len(held))
 
 

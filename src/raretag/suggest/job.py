@@ -10,16 +10,16 @@ from pathlib import Path
 
 import numpy as np
 
+from raretag.config.settings import Config, compose
 from raretag.core.errors import UserError
 from raretag.core.listener import Listener
 from raretag.core.protocols import HasContents
-from raretag.runs.card import read_card
-from raretag.config.settings import Config, compose
-from raretag.engine.out_of_fold import out_of_fold
 from raretag.data.sources import find_source, group_counts, load
+from raretag.engine.out_of_fold import out_of_fold
 from raretag.labels.collection import DataSet
 from raretag.labels.corrections import Places
 from raretag.labels.groups import groups
+from raretag.runs.card import read_card
 from raretag.suggest.answers import NO, YES, Answer, read
 from raretag.suggest.label_frequency import Floats
 from raretag.suggest.listing import Suggestion, Suggestions
@@ -99,7 +99,7 @@ def suggest(
 
 def _check_labels(run: Path, data: DataSet) -> None:
     """A run that was trained on objects in memory has a configuration that names other data."""
-    trained = read_card(run)["labels"] if (run / "card.json").is_file() else data.train.labels.names
+    trained = read_card(run).labels if (run / "card.json").is_file() else data.train.labels.names
     if not set(trained) & set(data.train.labels.names):
         raise UserError(
             f"'{run}' was trained on other labels, such as '{trained[0]}', than '{data.name}' has, such as "
@@ -143,12 +143,8 @@ def suggest_for(
 
 
 def _scores(config: Config, data: DataSet, folder: Path, folds: int, listener: Listener) -> Floats:
-    """Out-of-fold logits [N, C]; the listener gets the share of all epochs that is done."""
-
-    def watch(fold: int, epochs: int) -> None:
-        listener.progress((fold + min(epochs / max(config.train.epochs, 1), 1.0)) / folds)
-
-    return out_of_fold(config, data, folder, folds=folds, say=listener.message, watch=watch).numpy().astype(np.float64)
+    """Out-of-fold logits [N, C]."""
+    return out_of_fold(config, data, folder, folds=folds, listener=listener).numpy().astype(np.float64)
 
 
 def answer_from_truth(found: Suggestions, data: DataSet) -> Suggestions:
