@@ -278,7 +278,7 @@ def _part_reader(data: Any, card: Card, part: str) -> PartReader:
         )
     items = found.parts[part]
     mark = f"{settings.model_dump_json()} {part} {items.labels.fingerprint()}"
-    return PartReader(items.inputs, items.labels.ids, mark)
+    return PartReader(items.inputs, [str(one) for one in items.labels.ids], mark)
 
 
 def _load_for_training(settings: Data, seed: int) -> tuple[DataSet, dict[str, Any], tuple[int, ...]]:
