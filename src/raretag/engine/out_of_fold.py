@@ -76,9 +76,7 @@ def out_of_fold(
     return logits
 
 
-def train_without(
-    config: Config, data: DataSet, rows: NDArray[np.integer[Any]], listener: Listener = SILENT
-) -> Tensor:
+def train_without(config: Config, data: DataSet, rows: NDArray[np.integer[Any]], listener: Listener = SILENT) -> Tensor:
     """Logits of these training rows by a model that was trained on the others."""
     rest = np.setdiff1d(np.arange(len(data.train)), rows)
     train, held = data.train.take(torch.from_numpy(rest)), data.train.take(torch.from_numpy(rows))

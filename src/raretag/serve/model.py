@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import copy
+import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -14,16 +15,18 @@ from torch import Tensor, nn
 from raretag.core.errors import UserError
 from raretag.labels.collection import Inputs
 from raretag.runs.card import Card, read_card
-from raretag.runs.run import Run
 from raretag.serve.network import Network, load_network, network_of
 from raretag.serve.predictions import Predictions
 from raretag.serve.readers import Reader, ReadOptions, open_reader
+
+if TYPE_CHECKING:
+    from raretag.runs.run import Run
 
 ENTRIES = 4_000_000  # probabilities that are in memory at once: what bounds it, however long the data
 MOST_ROWS = 4096
 
 
-def load(run: Path | str | Run, *, model: nn.Module | None = None, device: str = "cpu") -> Model:
+def load(run: str | os.PathLike[str] | Run, *, model: nn.Module | None = None, device: str = "cpu") -> Model:
     """The trained model of a run, of whose folder only card.json and model.safetensors are needed.
 
     Args:
@@ -34,13 +37,13 @@ def load(run: Path | str | Run, *, model: nn.Module | None = None, device: str =
 
     Raises `UserError` if the card was edited, or if card, weights and model do not belong together.
     """
-    if isinstance(run, Run):
+    if not isinstance(run, (str, os.PathLike)):
         if run.model is not None and run.card is not None:  # a copy, so that the run can go on with its own
             return Model(network_of(run.card, copy.deepcopy(run.model)), run.card, device)
         if run.folder is None:
             raise UserError("the run has neither its model nor a folder; expected one that `raretag.train` returned")
         run = run.folder
-    card = read_card(run)
+    card = read_card(Path(run))
     return Model(load_network(Path(run), card, model), card, device)
 
 
