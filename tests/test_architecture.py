@@ -20,7 +20,7 @@ MAY_IMPORT = {
     "metrics": {"core"},
     "streamed": {"core", "labels", "objective", "methods"},  # knows cross entropy and one sampled method by heart
     "data": {"core", "labels"},
-    "report": set(),
+    "report": {"core", "labels", "metrics", "data", "engine"},  # opens finished runs and the items behind them
     "methods": {"core", "objective", "sampling", "models"},
     "solvers": {"core", "objective", "models"},
     "engine": {"core", "labels", "metrics"},

@@ -27,8 +27,8 @@ class Comparison:
     def margin(self, run: str) -> float | None:
         """Half of the 95 % interval of a run's mAP.
 
-        From the standard error: with few positives a label has a higher AP in resamples, which repeat items, than on
-        the items themselves, so that quantiles of resamples need not hold the number.
+        From the standard error: resamples repeat items, and with few positives that makes AP higher than on the items
+        themselves, so that quantiles of resamples need not contain the number.
         """
         error = self.intervals.get(run, {}).get("total", {}).get("standard_error")
         return None if error is None else 1.96 * error
