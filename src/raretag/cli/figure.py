@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from raretag import figures
 from raretag.cli.screen import screen
 from raretag.config.settings import parsed
 from raretag.core import registry as registry
 from raretag.core.errors import UserError
-from raretag.figures.parts import papers
+from raretag.engine.config import parsed
 
 
 def draw_figure(name: str, words: list[str], out: Path, changes: list[str]) -> None:
-    drawing, options = papers.find(name)
-    options = options | told(changes)
+    drawing, options = figures.find(name)
+    options = options | options_of(changes)
 
     from raretag.figures.parts.canvas import check_picture, save  # matplotlib is loaded here
 
@@ -22,7 +23,7 @@ def draw_figure(name: str, words: list[str], out: Path, changes: list[str]) -> N
     screen().print(f"picture: {out}")
 
 
-def told(changes: list[str]) -> dict[str, object]:
+def options_of(changes: list[str]) -> dict[str, object]:
     """Options of the drawing, `a=b`."""
     options = {}
     for change in changes:

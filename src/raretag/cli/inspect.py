@@ -41,9 +41,10 @@ def inspect_data(
     description["duplicates"] = found.duplicates
     show(console, called(config), description)
     if picture is not None:
-        from raretag.report.distribution import draw
+        from raretag.figures.class_aware import distribution
+        from raretag.figures.parts.canvas import save
 
-        draw(description, picture, f"{called(config)}: {description['items']:,} training items")
+        save(distribution(description, f"{called(config)}: {description['items']:,} training items"), picture)
         console.print(f"picture: {picture}")
     if minutes is not None:
         from raretag.cli.recommend import recommend

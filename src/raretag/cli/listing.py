@@ -11,7 +11,7 @@ from rich.table import Table
 from raretag.bench import plan as plans
 from raretag.cli.screen import screen
 from raretag.core import registry as registry
-from raretag.figures.parts import papers
+from raretag.figures import PAPERS
 from raretag.methods import FILLS
 
 WIDE = 120  # columns of a terminal from which there is room for more than name and summary
@@ -54,7 +54,7 @@ def of_method(entry: registry.Entry) -> dict[str, str]:
 
 
 def of_figure(entry: registry.Entry) -> dict[str, str]:
-    return {"also called": " ".join(number for number, (name, _) in papers.numbers().items() if name == entry.name)}
+    return {"also called": " ".join(number for number, (name, _) in PAPERS.items() if name == entry.name)}
 
 
 def of_data(entry: registry.Entry) -> dict[str, str]:
