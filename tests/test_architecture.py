@@ -24,7 +24,7 @@ MAY_IMPORT = {
     "methods": {"core", "objective", "sampling", "models"},
     "solvers": {"core", "objective", "models"},
     "engine": {"core", "labels", "metrics"},
-    "suggest": {"core", "labels", "metrics", "engine"},
+    "suggest": {"core", "labels", "metrics", "data", "engine"},  # writes answers back into tables
     # reads new items as `data` reads those of training, and rebuilds the model as `engine` builds it
     "serve": {"core", "labels", "metrics", "data", "engine"},
 }

@@ -1,78 +1,111 @@
-"""`raretag suggest`: which labels are probably missing or wrong, and how sure that is."""
+"""`raretag suggest`: which labels are probably missing or wrong, and with what probability."""
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-from rich.table import Table
+import typer
+from typer.core import TyperCommand
 
 from raretag.cli.screen import screen
-from raretag.cli.train import called, check_names
-from raretag.config.settings import Config, compose
 from raretag.core.errors import UserError
 
+if TYPE_CHECKING:
+    from rich.console import Console
 
-def suggest_labels(
-    run: Path,
-    data: str | None,
-    changes: list[str],
-    *,
-    most: int,
-    quota: float,
-    wrong: int,
-    kept: float | None,
-    audit: Path | None,
-    folds: int,
-    out: Path | None,
-    truth: bool,
-    overwrite: bool,
+    from raretag.suggest.listing import Listing
+
+OLD_NAMES = {  # options as they were called once
+    "--most": "--max-missing",
+    "--wrong": "--max-wrong",
+    "--quota": "--even-share",
+    "--kept": "--marked-share",
+    "--answers-from-truth": "--simulate-answers",
+}
+
+
+class Suggest(TyperCommand):
+    """Understands the old names of its options too."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        words = [word.partition("=") for word in args]
+        return super().parse_args(ctx, ["".join((OLD_NAMES.get(name, name), *rest)) for name, *rest in words])
+
+
+def suggest(
+    run: Annotated[Path, typer.Argument(help="The folder of a finished run.")],
+    data: Annotated[
+        str | None, typer.Argument(help="Data set or file to look at instead of the run's training data.")
+    ] = None,
+    max_missing: Annotated[int, typer.Option(min=1, help="How many missing positives to suggest at most.")] = 500,
+    max_wrong: Annotated[int, typer.Option(min=0, help="How many doubtful observed labels to list at most.")] = 50,
+    even_share: Annotated[
+        float, typer.Option(help="Share of the suggestions spread evenly over all labels, so that rare ones appear.")
+    ] = 0.3,
+    marked_share: Annotated[
+        float | None, typer.Option(help="Share of the true positives that are marked in your data, if you know it.")
+    ] = None,
+    audit: Annotated[
+        Path | None, typer.Option(help="An earlier list with answers, which correct the probabilities.")
+    ] = None,
+    folds: Annotated[
+        int, typer.Option(min=2, help="Number of trainings; each scores the items it was not trained on.")
+    ] = 5,
+    out: Annotated[Path | None, typer.Option(help="Folder of the list; default: RUN/suggestions.")] = None,
+    set_: Annotated[
+        list[str] | None, typer.Option("--set", metavar="A.B=C", help="Change a setting of the run.")
+    ] = None,
+    simulate_answers: Annotated[
+        bool, typer.Option("--simulate-answers", help="Fill in the answers from labels that were hidden on purpose.")
+    ] = False,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an earlier list.")] = False,
 ) -> None:
+    """List labels that are probably missing or wrong, each with a probability.
+
+    The run is trained again on folds of its data, so that no model scores items it was trained on. If the command was
+    stopped, running it again continues with the next fold.
+    """
+    from raretag.cli.progress import fold_bars
+    from raretag.cli.train import check_names, data_title
+    from raretag.engine.config import compose
+
     if not (run / "config.yaml").is_file():
         raise UserError(f"'{run}' is not a run folder (no config.yaml in it); `raretag train --out {run}` makes one")
-    config = compose(run / "config.yaml", changes, data)
-    check_names(config)
+    settings = compose(run / "config.yaml", set_ or [], data)
+    check_names(settings)
     folder = out or run / "suggestions"
 
     from raretag.suggest import answers, job, write  # torch is loaded here
 
     write.refuse_existing(folder, overwrite=overwrite)
-    wanted = job.Wanted(most=most, quota=quota, wrong=wrong, kept=kept, folds=folds)
+    wanted = job.Wanted(most=max_missing, quota=even_share, wrong=max_wrong, kept=marked_share, folds=folds)
     answered = answers.read(audit) if audit is not None else []
     if audit is not None and not any(one.answer for one in answered):
         raise UserError(f"'{audit}' has no answers; fill in the column `answer` with yes, no or unsure")
     say = screen(error=True).print
-    say(f"scoring {called(config)} out of fold: {config.method.name} is trained {folds} times{_expected(run, folds)}")
+    title, method = data_title(settings), settings.method.name
+    say(f"scoring {title} out of fold: {method} is trained {folds} times{duration(job.expected_seconds(run, folds))}")
     try:
-        with _progress(config, folds) as progress:
-            tasks = [
-                progress.add_task(f"fold {fold + 1}", total=config.train.epochs, visible=not fold)
-                for fold in range(folds)
-            ]
-
-            def watch(fold: int, epochs: int) -> None:
-                progress.update(tasks[fold], completed=epochs, visible=True)
-
-            listing, found = job.suggest(config, run / "out_of_fold", wanted, answered=answered, say=say, watch=watch)
+        with fold_bars(folds, settings.train.epochs) as watch:
+            listing, found = job.suggest(settings, run / "out_of_fold", wanted, answered=answered, say=say, watch=watch)
     except KeyboardInterrupt:
-        say("stopped; the same command goes on with the next fold")
+        say("stopped; the same command continues with the next fold")
         raise SystemExit(130) from None
-    if truth:
+    if simulate_answers:
         listing = job.from_truth(listing, found)
     if not listing.missing:
         say("nothing to suggest: no entry is unknown or negative")
-    about = {"run": run.name, "data": called(config), "method": config.method.name, "folds": folds, "quota": quota}
-    write.write_all(folder, listing, job.shown(config, listing), about)
-    show(screen(), listing, folder, truth=truth)
+    about = {"run": run.name, "data": title, "method": method, "folds": folds, "quota": even_share}
+    write.write_all(folder, listing, job.shown(settings, listing), about)
+    print_listing(screen(), listing, folder, simulated=simulate_answers)
 
 
-def show(console: Console, listing: object, folder: Path, *, truth: bool) -> None:
+def print_listing(console: Console, listing: Listing, folder: Path, *, simulated: bool) -> None:
+    from rich.table import Table
+
     from raretag.suggest.answers import YES
-    from raretag.suggest.listing import Listing
 
-    assert isinstance(listing, Listing)
     table = Table(box=None, pad_edge=False, header_style="bold", title="the likeliest", title_justify="left")
     for name in ("rank", "item", "label", "group", "probability"):
         table.add_column(name, justify="right" if name in ("rank", "probability") else "left")
@@ -86,7 +119,7 @@ def show(console: Console, listing: object, folder: Path, *, truth: bool) -> Non
     console.print("expected share of right suggestions, with 95 % intervals:")
     for promise in listing.promises:
         right = [one.answer == YES for one in listing.missing[: promise.size]]
-        obtained = f"   obtained {sum(right) / len(right):.2f}" if truth else ""
+        obtained = f"   obtained {sum(right) / len(right):.2f}" if simulated else ""
         console.print(f"  {promise}{obtained}")
     if listing.promise_of_wrong is not None:
         p = listing.promise_of_wrong
@@ -95,25 +128,14 @@ def show(console: Console, listing: object, folder: Path, *, truth: bool) -> Non
             "if the scores of right labels have no long tail"
         )
     console.print(f"written: {folder / 'suggestions.csv'} (also .jsonl, and label-studio.json with label-studio.xml)")
-    if not truth:
+    if not simulated:
         console.print(
             "fill in `answer` with yes, no or unsure (rows with a small `audit` number first make a random sample), "
             "then `raretag labels apply`"
         )
 
 
-def _progress(config: Config, folds: int) -> Progress:
-    columns = (TextColumn("{task.description} epoch"), MofNCompleteColumn(), BarColumn(12), TimeRemainingColumn())
-    return Progress(*columns, console=screen(error=True))
-
-
-def _expected(run: Path, folds: int) -> str:
-    """How long it will take, from how long the run took."""
-    try:
-        seconds = sum(json.loads(line).get("seconds", 0) for line in (run / "metrics.jsonl").read_text().splitlines())
-    except (OSError, ValueError):
-        return ""
+def duration(seconds: float) -> str:
     if not seconds:
         return ""
-    whole = seconds * (folds - 1)  # each fold trains on the others
-    return f", about {whole / 60:.0f} minutes" if whole >= 90 else f", about {whole:.0f} seconds"
+    return f", about {seconds / 60:.0f} minutes" if seconds >= 90 else f", about {seconds:.0f} seconds"
