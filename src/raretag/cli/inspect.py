@@ -37,7 +37,7 @@ def inspect(
     from raretag.engine.config import compose
 
     if minutes is not None and not recommend:
-        raise UserError(f"--minutes {minutes:g} was given without --recommend, whose time it is")
+        raise UserError(f"--minutes {minutes:g} was given without --recommend, which it limits")
     settings = compose(None, set_ or [], data)
     check_names(settings)
     if json_ is not None and not json_.absolute().parent.is_dir():

@@ -105,7 +105,7 @@ def of_solver(entry: Entry) -> dict[str, str]:
 def of_figure(entry: Entry) -> dict[str, str]:
     from raretag.figures import PAPERS
 
-    return {"also called": " ".join(number for number, (name, _) in PAPERS.items() if name == entry.name)}
+    return {"figures of papers": " ".join(number for number, (name, _) in PAPERS.items() if name == entry.name)}
 
 
 def of_data(entry: Entry) -> dict[str, str]:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from raretag.suggest.listing import Listing
 
-OLD_NAMES = {  # options as they were called once
+OLD_NAMES = {  # the options' former names, which keep working
     "--most": "--max-missing",
     "--wrong": "--max-wrong",
     "--quota": "--even-share",
@@ -83,19 +83,21 @@ def suggest(
     answered = answers.read(audit) if audit is not None else []
     if audit is not None and not any(one.answer for one in answered):
         raise UserError(f"'{audit}' has no answers; fill in the column `answer` with yes, no or unsure")
-    say = screen(error=True).print
+    note = screen(error=True).print
     title, method = data_title(settings), settings.method.name
-    say(f"scoring {title} out of fold: {method} is trained {folds} times{duration(job.expected_seconds(run, folds))}")
+    note(f"scoring {title} out of fold: {method} is trained {folds} times{duration(job.expected_seconds(run, folds))}")
     try:
         with fold_bars(folds, settings.train.epochs) as watch:
-            listing, found = job.suggest(settings, run / "out_of_fold", wanted, answered=answered, say=say, watch=watch)
+            listing, found = job.suggest(
+                settings, run / "out_of_fold", wanted, answered=answered, say=note, watch=watch
+            )
     except KeyboardInterrupt:
-        say("stopped; the same command continues with the next fold")
+        note("stopped; the same command continues with the next fold")
         raise SystemExit(130) from None
     if simulate_answers:
         listing = job.from_truth(listing, found)
     if not listing.missing:
-        say("nothing to suggest: no entry is unknown or negative")
+        note("nothing to suggest: no entry is unknown or negative")
     about = {"run": run.name, "data": title, "method": method, "folds": folds, "quota": even_share}
     write.write_all(folder, listing, job.shown(settings, listing), about)
     print_listing(screen(), listing, folder, simulated=simulate_answers)

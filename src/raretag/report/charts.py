@@ -165,7 +165,7 @@ def precision_recall(
     ranked, hits = p[order], np.cumsum(hit[order])
     ends = np.append(np.flatnonzero(np.diff(ranked)), len(ranked) - 1)  # of ties
     recall, precision = hits[ends] / hits[-1], hits[ends] / (ends + 1)
-    last = int(np.argmax(recall >= 1.0))  # below full recall nothing more is to be seen
+    last = int(np.argmax(recall >= 1.0))  # lower thresholds add nothing
     kept = thinned(recall[: last + 1])
     return _rounded(recall[kept]), _rounded(precision[kept]), _rounded(ranked[ends][kept])
 

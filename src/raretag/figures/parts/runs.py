@@ -168,7 +168,7 @@ def differing(runs: Sequence[Run]) -> list[str]:
 
 
 def titles(runs: Sequence[Run]) -> list[str]:
-    """A short name for each run: its method, and what tells it from the other runs of that method."""
+    """A short name for each run: its method, and the settings that distinguish it from other runs of that method."""
     names = []
     for run in runs:
         alike = [other for other in runs if other.method == run.method]
