@@ -21,13 +21,13 @@ from safetensors.torch import load_file
 from raretag.bench import runner
 from raretag.bench.plan import Cell, Plan, Row, cells
 from raretag.bench.results import final_of
-from raretag.core.errors import UserError
-from raretag.runs import evidence
 from raretag.config.settings import compose, parsed
+from raretag.core.errors import UserError
 from raretag.data.sources import load
 from raretag.metrics.bootstrap import paired_difference
 from raretag.recommend.candidates import Candidate, entrants
 from raretag.recommend.race import recommend
+from raretag.runs import evidence
 
 SETS = {
     "enron": [],

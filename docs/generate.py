@@ -6,9 +6,9 @@ import inspect
 import sys
 from pathlib import Path
 
-from raretag.core import registry as registry
-from raretag.config.settings import Config
 from raretag.config.recipes import RECIPES
+from raretag.config.settings import Config
+from raretag.core import registry as registry
 from raretag.methods import FILLS
 
 PAGE = Path(__file__).parent / "methods.md"

@@ -6,7 +6,7 @@ import tempfile
 from pathlib import Path
 
 from raretag.cli.progress import run_with_bar
-from raretag.engine.config import compose
+from raretag.config.settings import compose
 from raretag.report import print_results
 
 SETTINGS = ["data.hide=ppl", "data.keep=0.6"]
@@ -17,7 +17,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         for method in ("assume_negative", "ignore_likely"):
             config = compose(None, SETTINGS, method__name=method)
-            records[method] = run_with_bar(config, Path(folder) / method)
+            records[method] = run_with_bar(config, Path(folder) / method).record
     print_results(records)
 
 

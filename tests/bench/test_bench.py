@@ -12,6 +12,7 @@ from safetensors.torch import load_file, save_file
 
 from raretag.bench import plan as plans
 from raretag.bench import results, runner, table
+from raretag.config.settings import compose
 from raretag.core.errors import UserError
 from raretag.labels.store import LabelStore
 from raretag.runs import evidence
@@ -129,7 +130,7 @@ def test_a_grid_runs_and_what_is_done_is_not_run_again(small, tmp_path):
     assert runner.run(grid, tmp_path, jobs=2, threads=1, on_end=lambda *what: ended.append(what)) == {}
     assert len(ended) == 2
     assert all(runner.is_done(tmp_path / cell.name) for cell in grid)
-    alone = run(compose(None, list(grid[0].changes), seed=0), tmp_path / "alone", say=lambda line: None)
+    alone = run(compose(None, list(grid[0].changes), seed=0), tmp_path / "alone")
     shared = results.final_of(tmp_path / grid[0].name)  # sharing a process changes nothing
     assert alone["metrics"]["final"] | {"validation": alone["metrics"]["epochs"][-1]["validation"]} == shared
     runner.run(grid, tmp_path, jobs=2, threads=1, on_end=lambda *what: ended.append(what))

@@ -14,11 +14,11 @@ from raretag.config.settings import Data, compose
 from raretag.core import registry as registry
 from raretag.core.context import Context
 from raretag.core.errors import UserError
+from raretag.core.listener import Listener
 from raretag.core.method import build_method
 from raretag.core.targets import Targets
-from raretag.engine.config import Data, compose
-from raretag.engine.run import run as train
-from raretag.engine.sources import load
+from raretag.data.sources import load
+from raretag.engine import run as engine
 from raretag.figures.parts.canvas import save
 from raretag.figures.parts.runs import read_run, titles
 from raretag.figures.parts.scores import training_logits
@@ -299,14 +299,15 @@ def test_the_balanced_branch_is_what_predicts(runs):
 
 
 def test_a_run_stopped_within_an_epoch_leaves_the_same_numbers_to_draw(runs, tmp_path):
-    def stop(step, row):
-        if step.step == 6:  # of five steps an epoch
-            raise KeyboardInterrupt
+    class Stop(Listener):
+        def step(self, step):
+            if step.step == 6:  # of five steps an epoch
+                raise KeyboardInterrupt
 
     (word,) = runs("comic")
     config = compose(None, [*CORRECTING, "train.save_every=1"], method__name="comic")
     with pytest.raises(KeyboardInterrupt):
-        train(config, tmp_path / "r", watch=stop)
+        engine.run(config, tmp_path / "r", listener=Stop())
     train(config, tmp_path / "r", resume=True)
     assert record(tmp_path / "r")["metrics"]["epochs"] == record(word)["metrics"]["epochs"]
 

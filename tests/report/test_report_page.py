@@ -10,13 +10,12 @@ from pathlib import Path
 
 import pytest
 import torch
-from raretag.runs.opened import open_run
 
+from raretag.config.settings import compose
 from raretag.core.errors import UserError
-from raretag.engine.config import compose
-from raretag.engine.finished import open_run
-from raretag.engine.run import run as train
 from raretag.report.runs import names_of, write_report
+from raretag.runs.run import open_run
+from support.runs import run as train
 
 pytest.importorskip("plotly", reason="the report needs plotly: pip install 'raretag[report]'")
 
@@ -58,7 +57,7 @@ def words(path: Path) -> str:
 def test_a_run_keeps_its_test_labels_and_its_inner_numbers(runs):
     finished = open_run(runs / "comic")
     assert torch.equal(finished.targets("test").value, finished.data.test.labels.targets().value)
-    assert "by_label" not in finished.record["metrics"]["epochs"][0]
+    assert "by_label" not in finished.record.to_json()["metrics"]["epochs"][0]
     assert len(finished.epochs[0]["by_label"]["corrected"]) == 10
     for row in finished.epochs:
         counted = row["found_missing"]
@@ -124,9 +123,7 @@ def test_a_damaged_file_is_named_and_not_fatal(runs, tmp_path):
 
 def test_runs_on_other_test_items_are_not_compared(runs, tmp_path):
     other = tmp_path / "other"
-    train(
-        compose(None, [*HIDDEN, "train.epochs=1"], method__name="assume_negative", seed=1), other, say=lambda line: None
-    )
+    train(compose(None, [*HIDDEN, "train.epochs=1"], method__name="assume_negative", seed=1), other)
     write_report([runs / "comic", other], tmp_path / "x.html", resamples=20, with_items=False)
     assert "other is not compared: it was not tested on the same items" in words(tmp_path / "x.html")
 
@@ -162,7 +159,7 @@ def texts(tmp_path_factory):
     folder = tmp_path_factory.mktemp("texts")
     rows = [{"text": f"word{n % 5} {EVIL}", "labels": [EVIL if n % 3 else "plain", f"l{n % 5}"]} for n in range(60)]
     (folder / "notes.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    train(compose(None, ["train.epochs=1"], str(folder / "notes.jsonl")), folder / "run", say=lambda line: None)
+    train(compose(None, ["train.epochs=1"], str(folder / "notes.jsonl")), folder / "run")
     write_report([folder / "run"], folder / "page.html", resamples=20, with_items=True)
     return folder / "page.html"
 

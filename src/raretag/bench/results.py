@@ -17,10 +17,10 @@ from torch import Tensor
 
 from raretag.bench.plan import Cell, Plan, cells
 from raretag.core.targets import Targets
-from raretag.engine import evidence
-from raretag.engine.best import best_epoch
+from raretag.engine.checkpoint import best_epoch
 from raretag.metrics.bootstrap import Difference, difference_of, resampled
 from raretag.metrics.weighted import WeightedAveragePrecision
+from raretag.runs import evidence
 
 ITEM_RESAMPLES = 500
 LABEL_RESAMPLES = 2000

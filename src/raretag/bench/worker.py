@@ -17,6 +17,7 @@ from typing import Any
 
 from raretag.config.settings import Data, checked, compose, read
 from raretag.core.errors import DataAbsentError, UserError
+from raretag.core.listener import SILENT
 from raretag.data.sources import load
 from raretag.engine.run import run
 from raretag.labels.collection import DataSet
@@ -46,7 +47,7 @@ def run_task(task: dict[str, Any]) -> dict[str, Any]:
         resume = any((folder / name).exists() for name in ("last.ckpt", "previous.ckpt"))
         config = checked(read(folder / "config.yaml")) if resume else compose(None, task["changes"], seed=task["seed"])
         data = loaded(config.data.model_dump_json(), config.seed)
-        run(config, folder, data=data, resume=resume, overwrite=not resume, say=lambda line: None)
+        run(config, folder, data=data, resume=resume, overwrite=not resume, listener=SILENT)
     except UserError as error:
         return {"error": str(error), "data_absent": isinstance(error, DataAbsentError)}
     except Exception as error:  # a cell that breaks must not take the others with it

@@ -33,8 +33,8 @@ def inspect(
 ) -> None:
     """Look at the labels of a data set before training."""
     from raretag.cli.train import check_names, data_title
+    from raretag.config.settings import compose
     from raretag.core.files import write_json
-    from raretag.engine.config import compose
 
     if minutes is not None and not recommend:
         raise UserError(f"--minutes {minutes:g} was given without --recommend, which it limits")

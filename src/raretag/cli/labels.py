@@ -35,7 +35,7 @@ def apply(
 ) -> None:
     """Merge answered suggestions into the labels. Conflicts are listed and left as they are."""
     from raretag.cli.train import check_names, data_title
-    from raretag.engine.config import compose
+    from raretag.config.settings import compose
 
     is_run = (Path(data) / "config.yaml").is_file()
     settings = compose(Path(data) / "config.yaml", set_ or []) if is_run else compose(None, set_ or [], data)

@@ -22,7 +22,8 @@ from raretag.cli.screen import screen
 from raretag.core.listener import Listener, Step
 
 if TYPE_CHECKING:
-    from raretag.engine.config import Config
+    from raretag.config.settings import Config
+    from raretag.runs.run import Run
 
 
 class Bar(Listener):
@@ -65,9 +66,10 @@ class Bar(Listener):
         self._show()
 
     def epoch(self, step: Step, row: dict[str, Any]) -> None:
-        precision = row["validation"]["mAP"]["total"]
-        note = f"loss {row['loss']:.4f}" + ("" if precision is None else f", mAP {100 * precision:.1f}")
-        self._show(completed=step.epoch + 1, note=note)
+        loss, precision = row["loss"], row["validation"]["mAP"]["total"]
+        notes = [] if loss is None else [f"loss {loss:.4f}"]
+        notes += [] if precision is None else [f"mAP {100 * precision:.1f}"]
+        self._show(completed=step.epoch + 1, note=", ".join(notes))
 
     def progress(self, share: float) -> None:
         self._show(description="solving", total=1, completed=share)
@@ -83,21 +85,14 @@ class Bar(Listener):
             print(f"\r{task.description} {task.completed:g}/{task.total} {task.fields['note']}", end="", flush=True)
 
 
-def run_with_bar(config: Config, folder: Path, **options: Any) -> dict[str, Any]:
-    """Train with a progress bar, and return the record. The one place where a run meets its bar."""
+def run_with_bar(config: Config, folder: Path | None, **options: Any) -> Run:
+    """`raretag.engine.run.run` with a progress bar."""
     from raretag.engine.run import run  # torch is loaded here
 
     with Bar(config.method.name, config.train.epochs) as bar:
-
-        def watch(step: Any, row: dict[str, Any] | None) -> None:
-            if row is None:
-                bar.step(step)
-            else:
-                bar.epoch(step, row)
-
-        record = run(config, folder, say=bar.message, watch=watch, solving=bar.progress, **options)
-        bar.finish(record["method"]["name"])
-    return record
+        found = run(config, folder, listener=bar, **options)
+        bar.finish(found.record.method.name)
+    return found
 
 
 @contextmanager

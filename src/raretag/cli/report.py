@@ -56,7 +56,7 @@ def figure(
 
 def options_of(changes: list[str]) -> dict[str, object]:
     """Options of the drawing, `a=b`."""
-    from raretag.engine.config import parsed
+    from raretag.config.settings import parsed
 
     options = {}
     for change in changes:

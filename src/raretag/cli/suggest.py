@@ -68,7 +68,7 @@ def suggest(
     """
     from raretag.cli.progress import fold_bars
     from raretag.cli.train import check_names, data_title
-    from raretag.engine.config import compose
+    from raretag.config.settings import compose
 
     if not (run / "config.yaml").is_file():
         raise UserError(f"'{run}' is not a run folder (no config.yaml in it); `raretag train --out {run}` makes one")

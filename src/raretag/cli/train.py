@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -13,7 +12,8 @@ from raretag.cli.screen import screen
 from raretag.core.errors import UserError
 
 if TYPE_CHECKING:
-    from raretag.engine.config import Config
+    from raretag.config.settings import Config
+    from raretag.runs.record import Record
 
 
 def train(
@@ -41,9 +41,10 @@ def train(
 
     Without arguments: the embedded long-tailed digits with the method that suits them.
     """
-    from raretag.engine.config import compose
-    from raretag.engine.folder import is_finished, refuse_existing
+    from raretag.config.settings import compose
     from raretag.report.overview import print_results
+    from raretag.runs.folder import is_finished, refuse_existing
+    from raretag.runs.record import read_record
 
     changes = set_ or []
     if resume and overwrite:
@@ -60,7 +61,7 @@ def train(
     refuse_existing(folder, resume=resume, overwrite=overwrite)  # before torch is loaded, and again by the engine
     if resume and is_finished(folder):
         if is_first_process():
-            record = json.loads((folder / "record.json").read_text(encoding="utf-8"))
+            record = read_record(folder)
             print_results({row_name(record): record}, screen())
             screen().print(f"{folder} is finished, so nothing was done; `raretag report {folder}` explains it")
         return
@@ -68,13 +69,14 @@ def train(
     screen(error=True).print(f"training {name}on {data_title(settings)} into {folder}")
 
     from raretag.cli.progress import run_with_bar
+    from raretag.core.listener import SILENT
     from raretag.engine.run import run as run_silently  # torch is loaded here
 
     if not is_first_process():
-        run_silently(settings, folder, resume=resume, overwrite=overwrite, say=lambda line: None)
+        run_silently(settings, folder, resume=resume, overwrite=overwrite, listener=SILENT)
         return
     try:
-        record = run_with_bar(settings, folder, resume=resume, overwrite=overwrite)
+        record = run_with_bar(settings, folder, resume=resume, overwrite=overwrite).record
     except KeyboardInterrupt:
         screen(error=True).print(f"stopped; `raretag train --resume {folder}` continues")
         raise SystemExit(130) from None
@@ -87,11 +89,11 @@ def is_first_process() -> bool:
     return not any(int(os.environ.get(name, "0")) for name in ("RANK", "LOCAL_RANK", "SLURM_PROCID"))
 
 
-def row_name(record: dict[str, Any]) -> str:
+def row_name(record: Record) -> str:
     """The method of a run (what `auto` stood for), and the methods it is made of."""
     from raretag.core import SLOTS
 
-    method = record["config"]["method"]
+    method = record.config["method"]
     parts = [
         str(value["name"] if isinstance(value, dict) and "name" in value else value)
         for key, value in method.items()
@@ -108,7 +110,7 @@ def data_title(settings: Config) -> str:
 
 def data_file(settings: Config) -> Path | None:
     """The file that the data is read from, if it is the user's own."""
-    from raretag.engine.config import READERS
+    from raretag.config.settings import READERS
 
     option = dict(READERS.values()).get(settings.data.name)
     return Path(str(settings.data.options[option])) if option in settings.data.options else None
@@ -121,7 +123,7 @@ def file_name(name: str) -> str:
 
 def stored_settings(folder: Path, given: Config | None) -> Config:
     """The settings of the run to be resumed; other settings on the command line are a mistake."""
-    from raretag.engine.config import checked, flat, read
+    from raretag.config.settings import checked, flat, read
 
     if not (folder / "config.yaml").is_file():
         raise UserError(f"'{folder}' is not a run folder (no config.yaml in it), so there is nothing to resume")
@@ -140,8 +142,8 @@ def stored_settings(folder: Path, given: Config | None) -> Config:
 
 def check_names(settings: Config) -> None:
     """Find misspelt names before torch is loaded."""
+    from raretag.config.settings import READERS
     from raretag.core import registry
-    from raretag.engine.config import READERS
 
     name, file = settings.data.name, data_file(settings)
     if not registry.is_known("data", name) and any(mark in name for mark in "./\\"):

@@ -40,7 +40,7 @@ class Resampling:
     """
 
     def draw(self, words: list[str]) -> Figure:
-        from raretag.engine.sources import positives_of
+        from raretag.data.sources import positives_of
         from raretag.figures.parts.scores import training_labels
 
         if len(words) != 1:
@@ -83,7 +83,7 @@ class Cooccurrence:
     """
 
     def draw(self, words: list[str]) -> Figure:
-        from raretag.engine.sources import positives_of
+        from raretag.data.sources import positives_of
         from raretag.figures.parts.scores import training_labels
 
         if len(words) != 1:

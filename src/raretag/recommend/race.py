@@ -15,12 +15,10 @@ every ranking perfect, so there unknown labels count as absent, for every method
 
 from __future__ import annotations
 
-import shlex
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import Any
 
 import numpy as np
 import torch
@@ -31,14 +29,13 @@ from torch import Tensor
 from raretag.config.settings import Config
 from raretag.core.errors import UserError
 from raretag.core.targets import Targets
-from raretag.engine.config import Config, compose
+from raretag.data.sources import positives_of
 from raretag.engine.out_of_fold import train_without, with_features
-from raretag.engine.sources import load, positives_of
 from raretag.labels.collection import DataSet
 from raretag.labels.split import split
 from raretag.metrics.bootstrap import Difference, difference_of, resampled
 from raretag.metrics.weighted import WeightedAveragePrecision
-from raretag.recommend.candidates import Candidate, entrants
+from raretag.recommend.candidates import Candidate
 
 MOST_ITEMS, FEWEST_ITEMS = 5000, 300  # of the training part
 FOLDS, MORE_FOLDS = 3, 5  # with more, models see nearly as many of the few positives as in the end
@@ -70,56 +67,6 @@ class Outcome:
     folds: int
     as_absent: bool  # unknown labels counted as absent
     remarks: list[str]
-
-    def reason(self) -> str:
-        """Why the choice is recommended, in words."""
-        best = self.runners[0]
-        if self.choice.label == best.candidate.label:
-            near = sum(runner.behind.high >= 0 for runner in self.runners[1:])
-            beside = ", clearly before all others"
-            if near:
-                beside = f"; {near} other{' is' if near == 1 else 's are'} not clearly worse"
-            return f"recommended: {self.choice.label}, the best here{beside}. Its idea: {self.choice.why}."
-        return (
-            f"recommended: {self.choice.label}, the simplest that is not clearly worse than the best "
-            f"({best.candidate.label}) and within half a point of it. Its idea: {self.choice.why}."
-        )
-
-    def command(self, data: str, changes: Sequence[str]) -> str:
-        """The command that trains the choice."""
-        settings = [f"--set {shlex.quote(change)}" for change in [*changes, *self.choice.changes]]
-        return " ".join(["raretag", "train", "--data", shlex.quote(data), *settings])
-
-    def as_dict(self, data: str, changes: Sequence[str]) -> dict[str, Any]:
-        """For JSON."""
-        rows = [
-            {
-                "method": runner.candidate.label,
-                "settings": list(runner.candidate.changes),
-                "folds": runner.folds,
-                "balanced_mAP": runner.score,
-                "seconds": runner.seconds,
-                "behind": runner.behind.as_dict(),
-            }
-            for runner in self.runners
-        ]
-        command = self.command(data, changes)
-        return {"choice": self.choice.label, "command": command, "items": self.items, "methods": rows}
-
-
-def recommend(
-    data: str,
-    changes: Sequence[str] = (),
-    *,
-    minutes: float = 5.0,
-    say: Callable[[str], None] = lambda line: None,
-    clock: Callable[[], float] = time.monotonic,
-) -> Outcome:
-    """Race the methods that suit a data set, which is given as `raretag train --data DATA --set CHANGE` takes it."""
-    config = compose(None, list(changes), data)
-    loaded = load(config.data, config.seed)
-    configs = [(one, compose(None, [*changes, *one.changes], data)) for one in entrants(loaded, config)]
-    return race(configs, loaded, minutes=minutes, say=say, clock=clock)
 
 
 def race(

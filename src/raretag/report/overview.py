@@ -13,6 +13,8 @@ from raretag.report.study import GROUPS, Study
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from raretag.runs.record import Record
+
 WORD = {"bad": "Serious", "warn": "Look here", "note": "Note", "good": "Good"}
 
 
@@ -45,23 +47,24 @@ def results(studies: list[Study], comparison: Comparison | None) -> str:
     return f'{shown}<p class="quiet">{text(legend)}.</p>'
 
 
-def print_results(records: Mapping[str, Mapping[str, Any]], console: Console | None = None) -> None:
+def print_results(records: Mapping[str, Record], console: Console | None = None) -> None:
     """Print one row per run: mAP by group, F1, exact match, and how many classes could not be measured.
 
-    `records` are those of finished runs on the same data, by the name of the row.
+    `records` are those of finished runs on the same data, by the name of the row: {"focal": run.record}.
     """
     from rich import box
     from rich.console import Console
     from rich.table import Table
 
     screen = console or Console(markup=False, highlight=False)
-    first = next(iter(records.values()))
+    plain = {name: record.to_json() for name, record in records.items()}
+    first = next(iter(plain.values()))
     title = f"test set of {first['data']['name']}{changes_to_labels(first['config']['data'])}, in %"
     rows = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
     rows.add_column("method", no_wrap=True)
     for name in ("mAP", *GROUPS, "F1", "F1*", "exact", "excluded"):
         rows.add_column(name, justify="right")
-    for name, record in records.items():
+    for name, record in plain.items():
         final = record["metrics"]["final"]
         values = [final["mAP"][group] for group in ("total", *GROUPS)]
         values += [final["F1"]["total"], final["F1_tuned"]["total"], final["exact_match"]]

@@ -17,12 +17,12 @@ from torch import Tensor
 from raretag.core.errors import UserError
 from raretag.core.files import write_text
 from raretag.data.inputs.shown import Shown, shown
-from raretag.engine.finished import Finished, Known, open_run
 from raretag.metrics.bootstrap import Interval, bootstrap, paired_differences
 from raretag.report.comparison import Comparison, Numbers
 from raretag.report.examples import Pick, picks, suggestions
 from raretag.report.page import page
 from raretag.report.study import GROUPS, Example, Scores, Study
+from raretag.runs.run import Known, Run, open_run
 
 MOST_RUNS = 6  # as many as there are colours that can be told apart
 ENTRIES, FEWER = 2_000_000, 200  # from so many predictions on there are fewer resamples
@@ -72,9 +72,9 @@ def names_of(folders: Sequence[Path]) -> list[str]:
     raise AssertionError("different paths have different names")
 
 
-def study_of(run: Finished, name: str) -> Study:
+def study_of(run: Run, name: str) -> Study:
     """What the page needs of a run, as numpy."""
-    kept, items = run.evidence, run.record["data"]["items"]["train"]
+    kept, items = run.evidence, run.record.data.items["train"]
     counts = kept["train_positives"].numpy() if "train_positives" in kept else _counts(run)
     unknown = None
     if counts is not None and "train_negatives" in kept:
@@ -87,23 +87,23 @@ def study_of(run: Finished, name: str) -> Study:
     together = None
     if "together_labels" in kept:
         together = (kept["together_labels"].numpy(), kept["together_counts"].numpy())
-    study = Study(name, str(run.folder), run.record, run.epochs, counts, unknown, test, together, missing=run.missing)
+    record = run.record.to_json()
+    study = Study(name, str(run.folder), record, run.epochs, counts, unknown, test, together, missing=run.missing)
     return study if counts is None else replace(study, examples=_examples(run, study, counts))
 
 
-def _counts(run: Finished) -> NDArray[np.int64] | None:
+def _counts(run: Run) -> NDArray[np.int64] | None:
     """Training positives of a run that kept no evidence."""
     if run.data is not None:
         found: NDArray[np.int64] = run.data.train.labels.statistics(cooccurrence=False).positives.numpy()
         return found
-    card = run.folder / "card.json"
-    if not card.is_file():
+    if run.folder is None or not (run.folder / "card.json").is_file():
         return None
-    counts = json.loads(card.read_text(encoding="utf-8")).get("training_positives")
+    counts = json.loads((run.folder / "card.json").read_text(encoding="utf-8")).get("training_positives")
     return None if counts is None else np.array(counts, dtype=np.int64)
 
 
-def _examples(run: Finished, study: Study, counts: NDArray[np.int64]) -> list[Example]:
+def _examples(run: Run, study: Study, counts: NDArray[np.int64]) -> list[Example]:
     chosen: list[Pick] = []
     kept = run.evidence
     if "missing_rows" in kept:
@@ -114,12 +114,12 @@ def _examples(run: Finished, study: Study, counts: NDArray[np.int64]) -> list[Ex
     return [_example(run, study, pick) for pick in chosen]
 
 
-def _example(run: Finished, study: Study, pick: Pick) -> Example:
+def _example(run: Run, study: Study, pick: Pick) -> Example:
     names = study.labels
     item, look = f"{pick.split} item {pick.row}", Shown()
     present: tuple[str, ...] = ()
     if run.data is not None:
-        items = getattr(run.data, pick.split)
+        items = run.data.parts[pick.split]
         item, look = str(items.labels.ids[pick.row]), shown(items.inputs, pick.row)
         row = items.labels.targets(torch.tensor([pick.row])).positive[0]
         present = tuple(names[label] for label in (row > 0.5).nonzero().flatten().tolist())
@@ -136,13 +136,13 @@ def _example(run: Finished, study: Study, pick: Pick) -> Example:
     return Example(pick.kind, item, look.image, look.text, present, found, missed)
 
 
-def compare(runs: Sequence[Finished], studies: Sequence[Study], resamples: int) -> Comparison | None:
+def compare(runs: Sequence[Run], studies: Sequence[Study], resamples: int) -> Comparison | None:
     """Intervals of each run, and paired differences of those that were tested on the baseline's items."""
     first = runs[0].targets("test")
     if first is None or studies[0].test is None:
         return None
     draws = resamples if first.value.numel() <= ENTRIES else min(resamples, FEWER)
-    groups = {name: torch.tensor(runs[0].record["groups"][name], dtype=torch.int64) for name in GROUPS}
+    groups = {name: torch.tensor(runs[0].record.groups.members.get(name, []), dtype=torch.int64) for name in GROUPS}
     groups = {name: members for name, members in groups.items() if len(members)}
     alike, left_out = [], []
     for run, study in zip(runs, studies, strict=True):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -90,13 +89,3 @@ def shown(config: Config, listing: Listing) -> dict[str, dict[str, str]]:
     source = find_source(config.data, config.seed)
     show = getattr(source, "shown", None)
     return show({one.item for one in listing.suggestions}) if callable(show) else {}
-
-
-def expected_seconds(run: Path, folds: int) -> float:
-    """How long `suggest` will take, from how long the run took; 0 if that is not known."""
-    try:
-        lines = (run / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
-        seconds = sum(json.loads(line).get("seconds", 0) for line in lines)
-    except (OSError, ValueError):
-        return 0.0
-    return float(seconds * (folds - 1))  # each fold trains on the others

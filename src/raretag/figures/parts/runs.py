@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from raretag.config.settings import flat
 from raretag.core import registry as registry
 from raretag.core.errors import UserError
-from raretag.engine.config import flat
 from raretag.figures.parts.canvas import GROUPS
 
 ROOMS = {"method": "methods", "data": "data", "model": "models", "branches": "models.branches",
