@@ -30,9 +30,9 @@ from raretag.labels.collection import DataSet
 from raretag.labels.groups import groups
 from raretag.labels.hide import hide
 from raretag.suggest.answers import Answer
-from raretag.suggest.evidence import weigh
-from raretag.suggest.listing import Listing, list_suggestions
-from raretag.suggest.pick import Picked, pick
+from raretag.suggest.listing import Suggestions
+from raretag.suggest.probabilities import estimate_probabilities
+from raretag.suggest.selection import Picked, list_suggestions, pick
 
 RESULT = Path(__file__).parent / "results" / "suggest.json"
 FEATURES = ("train.recipe=features", "train.epochs=12")
@@ -119,7 +119,7 @@ def cleanlab_precision(z: np.ndarray, unknown: np.ndarray, marked: np.ndarray, t
     return {"flagged": count, "precision": float(truth.ravel()[best].mean()) if count else None}
 
 
-def judged(listing: Listing, data: DataSet) -> list[dict[str, Any]]:
+def judged(listing: Suggestions, data: DataSet) -> list[dict[str, Any]]:
     truth = data.truth.targets().value.numpy() > 0  # type: ignore[union-attr]
     row = {str(item): number for number, item in enumerate(data.train.labels.ids)}
     column = {name: number for number, name in enumerate(data.train.labels.names)}
@@ -131,7 +131,7 @@ def judged(listing: Listing, data: DataSet) -> list[dict[str, Any]]:
     return found
 
 
-def audited(listing: Listing, data: DataSet, logits: np.ndarray, members: Any) -> dict[str, Any]:
+def audited(listing: Suggestions, data: DataSet, logits: np.ndarray, members: Any) -> dict[str, Any]:
     """Fifty answers in the order of `audit`: what they promise for the whole list, and for the next one."""
     truth = data.truth.targets().value.numpy() > 0  # type: ignore[union-attr]
     row = {str(item): number for number, item in enumerate(data.train.labels.ids)}
@@ -166,7 +166,7 @@ def run_case(case: str, seed: int, folds: int, cache: Path) -> dict[str, Any]:
     for name, kept, quota in [("estimated", None, 0.0), ("estimated, quota", None, 0.3), ("kept told", told, 0.0)]:
         if name == "kept told" and told is None:
             continue
-        listing = list_suggestions(z, data.train.labels, members, most=MOST, quota=quota, kept=kept, wrong=0)
+        listing = list_suggestions(z, data.train.labels, members, most=MOST, quota=quota, label_frequency=kept, wrong=0)
         result[name] = {
             "promises": judged(listing, data), "assumption": listing.assumption,
             "labels": len({one.label for one in listing.missing}),
@@ -174,7 +174,7 @@ def run_case(case: str, seed: int, folds: int, cache: Path) -> dict[str, Any]:
         }  # fmt: skip
         if name == "estimated":
             result["audit"] = audited(listing, data, z, members)
-    evidence = weigh(z, targets)
+    evidence = estimate_probabilities(z, targets)
     picked: Picked = pick(evidence.t, evidence.candidates, MOST, 0.0)
     result["ours"] = float(truth[picked.row, picked.label].mean())
     plain = settings(case, seed, PLAIN)
@@ -197,7 +197,7 @@ def redrawn(case: str, times: int, folds: int, cache: Path) -> dict[str, float]:
     truth = data.truth.targets().value.numpy() > 0
     covered: dict[int, list[bool]] = {size: [] for size in (50, 100, 200, 500)}
     for seed in range(100, 100 + times):
-        evidence = weigh(z, hide(data.truth, "ppl", 0.6, seed).targets(), 0.6)
+        evidence = estimate_probabilities(z, hide(data.truth, "ppl", 0.6, seed).targets(), 0.6)
         picked = pick(evidence.t, evidence.candidates, MOST, 0.0)
         for size, found in covered.items():
             some = picked.first(size)

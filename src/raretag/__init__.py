@@ -16,7 +16,7 @@ _HOMES = {
     "Targets": "raretag.core.targets",
     "UserError": "raretag.core.errors",
     "build_method": "raretag.core.method",
-    "load": "raretag.serve.predictor",
+    "load": "raretag.serve.model",
 }
 _ROOMS = ("core", "data", "engine", "labels", "methods", "metrics", "models", "objective", "sampling", "serve")
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from raretag.core.statistics import LabelStatistics
     from raretag.core.targets import Targets
     from raretag.labels.store import LabelStore
-    from raretag.serve.predictor import load
+    from raretag.serve.model import load
 
 __all__ = [
     "Context",

@@ -6,17 +6,17 @@ import sys
 import pytest
 
 from raretag.cli.progress import Bar
+from raretag.config.settings import compose
 from raretag.core.listener import Step
 
 STEP = Step(epoch=0, step=3, loss=0.5, learning_rate=0.1, ends_epoch=True, mean_loss=0.5)
 
 
 def test_messages_and_the_last_state_are_printed(capsys):
-    with Bar("focal", epochs=2) as bar:
+    with Bar(compose(None, ["train.epochs=2"], method__name="focal")) as bar:
         bar.message("a label is [missing]")
         bar.step(STEP)
         bar.epoch(STEP, {"loss": 0.25, "validation": {"mAP": {"total": 0.5}}})
-        bar.finish("focal")
     printed = capsys.readouterr()
     assert printed.out == ""
     assert printed.err.splitlines()[0] == "a label is [missing]"
@@ -28,14 +28,14 @@ def test_a_run_without_steps_shows_how_far_it_is():
         bar.progress(0.25)
         task = bar.bars.tasks[0]
         assert (task.description, task.completed, task.total) == ("solving", 0.25, 1)
-        bar.finish("committee")
+        bar.name("committee")
         assert task.description == "committee epoch"
 
 
 def test_a_notebook_without_widgets_gets_one_line_that_changes(monkeypatch, capsys):
     monkeypatch.setattr("rich.console._is_jupyter", lambda: True)
     monkeypatch.setattr("raretag.cli.progress.find_spec", lambda name: None)
-    with Bar("focal", epochs=2) as bar:
+    with Bar(compose(None, ["train.epochs=2"], method__name="focal")) as bar:
         bar.epoch(STEP, {"loss": 0.25, "validation": {"mAP": {"total": None}}})
     assert capsys.readouterr().out == "\rfocal epoch 1/2 loss 0.2500\n"
 

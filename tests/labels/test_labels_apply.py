@@ -152,7 +152,7 @@ def test_without_changes_a_csv_stays_as_it_is_to_the_byte(end, tmp_path):
 def test_a_list_that_cannot_say_unknown_lists_a_conflict(tmp_path):
     (tmp_path / "t.csv").write_text(LISTS["t.csv"])
     said = apply(tmp_path, "t.csv", "new.csv", [("a", "cat", "positive", "unsure")], "--set", "data.labels=tags")
-    assert "cannot say unknown of a label, --as corrections can" in said
+    assert "has no place for unknown, --as corrections has" in said
     assert states(tmp_path / "new.csv", labels="tags") == states(tmp_path / "t.csv", labels="tags")
 
 

@@ -11,10 +11,11 @@ from scipy.sparse import csr_array
 
 from raretag.config.settings import compose
 from raretag.core.errors import UserError
+from raretag.core.listener import Listener
 from raretag.data.python import from_arrays
 from raretag.metrics.bootstrap import Difference
 from raretag.recommend.candidates import candidates, entrants
-from raretag.recommend.race import cost, is_tie, race, rarity
+from raretag.recommend.race import cost, is_tie, race, rarity, recommend
 
 QUICK = ["train.epochs=2", "model.name=mlp", "model.width=8"]
 
@@ -45,6 +46,20 @@ def test_without_time_one_method_still_runs_and_the_others_are_named():
     assert any("BCE" in remark for remark in outcome.remarks)
 
 
+def test_a_data_set_in_memory_gets_a_choice_and_messages():
+    class Recorder(Listener):
+        def __init__(self):
+            self.lines = []
+
+        def message(self, line):
+            self.lines.append(line)
+
+    ticks, recorder = iter(range(0, 10**6, 100)), Recorder()
+    outcome = recommend(data(), QUICK, minutes=1, listener=recorder, clock=lambda: float(next(ticks)))
+    assert outcome.choice.label == "logistic regression"
+    assert recorder.lines[0] == "7 methods race for up to 1 minutes"
+
+
 def test_a_simpler_method_is_preferred_only_within_noise_and_half_a_point():
     def behind(value, high):
         return Difference(value, value, 0.001, -1.0, high, 100, math.nan)
@@ -69,8 +84,8 @@ def test_a_budget_must_be_positive():
 def test_class_aware_racers_see_as_many_items_as_the_others(stretch, epochs):
     listed = candidates(unknown=True, negatives=True, epochs=20, stretch=stretch)
     aware = {"BCE, class-aware", "ignore likely", "distribution-balanced"}
-    told = {one.label: one.changes[-1] for one in listed if one.label in aware}
-    assert told == dict.fromkeys(aware, f"train.epochs={epochs}")
+    last = {one.label: one.changes[-1] for one in listed if one.label in aware}
+    assert last == dict.fromkeys(aware, f"train.epochs={epochs}")
 
 
 def test_racers_are_chosen_by_what_is_known_of_the_labels():

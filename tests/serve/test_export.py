@@ -65,8 +65,8 @@ def test_an_onnx_file_knows_its_labels(table_run, tmp_path):
     export(model, tmp_path / "m.onnx")
     session = onnxruntime.InferenceSession(str(tmp_path / "m.onnx"))
     assert {value.shape[0] for value in (*session.get_inputs(), *session.get_outputs())} == {"batch"}
-    told = session.get_modelmeta().custom_metadata_map
-    assert tuple(json.loads(told["raretag"])["labels"]) == model.labels
+    about = session.get_modelmeta().custom_metadata_map
+    assert tuple(json.loads(about["raretag"])["labels"]) == model.labels
 
 
 def test_counts_of_words_become_the_weights_of_training(tmp_path):

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 import raretag
 from raretag.cli.main import app
 from raretag.core.errors import UserError
-from raretag.serve import predictor
+from raretag.serve import model
 from support.served import digits, feature_rows, train
 
 
@@ -62,24 +62,24 @@ def test_standard_output_is_csv(run):
 
 @pytest.mark.parametrize("ending", ["csv", "parquet", "jsonl"])
 def test_a_stopped_command_goes_on_and_ends_the_same(table_run, tmp_path, monkeypatch, ending):
-    monkeypatch.setattr(predictor, "MOST_ROWS", 7)  # 60 items in 9 parts
+    monkeypatch.setattr(model, "MOST_ROWS", 7)  # 60 items in 9 parts
     rows, out = table_run.parent / "rows.csv", tmp_path / f"p.{ending}"
     command("predict", table_run, rows, "--out", tmp_path / f"whole.{ending}")
-    seen = []
-    plain = predictor.Predictor.answer
+    blocks = []
+    plain = model.Model.decide
 
-    def answer(self, ids, logits):
-        if len(seen) == 4:
+    def decide(self, ids, logits):
+        if len(blocks) == 4:
             raise KeyboardInterrupt
-        seen.append(len(ids))
+        blocks.append(len(ids))
         return plain(self, ids, logits)
 
-    monkeypatch.setattr(predictor.Predictor, "answer", answer)
+    monkeypatch.setattr(model.Model, "decide", decide)
     stopped = CliRunner().invoke(app, ["predict", str(table_run), str(rows), "--out", str(out)])
     assert stopped.exit_code != 0
     assert not out.exists()
     assert len(list((tmp_path / f"p.{ending}.partial").glob(f"*.{ending}"))) == 4
-    monkeypatch.setattr(predictor.Predictor, "answer", plain)
+    monkeypatch.setattr(model.Model, "decide", plain)
     again = command("predict", table_run, rows, "--out", out)
     assert "after 28 items" in again.stderr
     assert "written: " in again.stderr

@@ -7,6 +7,7 @@ import shutil
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.csv
 import pytest
 import torch
 from PIL import Image
@@ -14,9 +15,10 @@ from safetensors.torch import load_file, save_file
 
 import raretag
 from raretag.core.errors import UserError
+from raretag.data.python import from_arrays
+from raretag.runs.card import read_card
 from raretag.data.sources import load as load_data
-from raretag.runs.card import read_card, write_card
-from raretag.serve.opening import Opening, open_items
+from raretag.serve.readers import ReadOptions, open_reader
 from raretag.serve.retune import retune
 from support.served import digits, feature_rows, train
 
@@ -30,8 +32,8 @@ def run(tmp_path_factory):
 def table_run(tmp_path_factory):
     folder = tmp_path_factory.mktemp("table")
     feature_rows(folder / "rows.csv")
-    told = ["data.features=[a,b,c]", "data.labels=tags", "data.id=name", "train.epochs=10"]
-    return train(folder / "run", told, folder / "rows.csv")
+    settings = ["data.features=[a,b,c]", "data.labels=tags", "data.id=name", "train.epochs=10"]
+    return train(folder / "run", settings, folder / "rows.csv")
 
 
 @pytest.fixture
@@ -184,6 +186,28 @@ def test_files_frames_and_arrays_of_features_agree(table_run, tmp_path):
     np.testing.assert_allclose(model.predict(renamed, columns=["a", "bb", "c"]).probabilities, wanted, atol=1e-6)
 
 
+def test_a_model_of_arrays_reads_tables_of_as_many_columns(tmp_path):
+    random = np.random.default_rng(0)
+    x = random.normal(size=(80, 3)).astype(np.float32)
+    model = raretag.load(train(tmp_path / "run", ["model.name=mlp"], own=from_arrays(x, (x > 0).astype(np.float32))))
+    wanted = model.predict(x).probabilities
+    frame = pa.table({"first": x[:, 0], "second": x[:, 1], "third": x[:, 2]})
+    named = frame.append_column("id", pa.array([f"item {row}" for row in range(80)]))
+    unnamed_index = frame.append_column("__index_level_0__", pa.array(range(80)))
+    pyarrow.csv.write_csv(frame, tmp_path / "new.csv")
+    for data in (frame, named, unnamed_index, tmp_path / "new.csv"):
+        np.testing.assert_allclose(model.predict(data).probabilities, wanted, atol=1e-6)
+    assert model.predict(named).ids[:2] == ["item 0", "item 1"]
+    turned = frame.select(["third", "second", "first"])
+    np.testing.assert_allclose(
+        model.predict(turned, columns=["first", "second", "third"]).probabilities, wanted, atol=1e-6
+    )
+    with pytest.raises(UserError, match="2 columns of numbers and the model reads 3"):
+        model.predict(frame.drop_columns(["third"]))
+    with pytest.raises(UserError, match=r"\[80, 2\]; the model reads \[N, 3\]"):
+        model.predict(frame, columns=["first", "second"])
+
+
 def test_a_blank_feature_stops_or_is_left_out(table_run, tmp_path):
     (tmp_path / "new.csv").write_text("name,a,b,c\nx,1,2,3\ny,,2,3\nz,3,4,5\n")
     model = raretag.load(table_run)
@@ -286,4 +310,4 @@ def test_thresholds_can_be_tuned_again_and_nothing_else_changes(run, tmp_path):
 def test_a_named_set_with_other_inputs_is_refused(run):
     card = read_card(run)
     with pytest.raises(UserError, match="another way"):
-        open_items("digits", {**card, "input_shape": [1, 8, 8]}, Opening(part="test"))
+        open_reader("digits", {**card, "input_shape": [1, 8, 8]}, ReadOptions(part="test"))

@@ -1,6 +1,7 @@
 """Suggestions of missing labels: what is promised, what is listed, and that no model judges what it has seen."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,11 +13,10 @@ from raretag.labels.groups import groups
 from raretag.labels.store import LabelStore
 from raretag.suggest import answers as reading
 from raretag.suggest.answers import Answer
-from raretag.suggest.evidence import weigh
-from raretag.suggest.listing import list_suggestions
-from raretag.suggest.pick import pick
+from raretag.suggest.listing import task_of, write_all
+from raretag.suggest.probabilities import estimate_probabilities
 from raretag.suggest.promise import exact
-from raretag.suggest.write import task_of, write_all
+from raretag.suggest.selection import list_suggestions, pick
 
 
 def world(seed, items=1500, labels=8, spread=2.5):
@@ -53,7 +53,7 @@ def test_the_obtained_precision_lies_in_the_promised_interval(setting):
     for seed in range(5):
         z, truth, generator = world(seed, items=1000, spread=spread)
         observed = generator.random(truth.shape) < np.where(truth, positives, negatives)
-        evidence = weigh(z, partial(truth, observed), kept)
+        evidence = estimate_probabilities(z, partial(truth, observed), kept)
         assert evidence.both == (negatives > 0)
         for size in (100, 300):
             promise, obtained = promised(evidence, truth, size)
@@ -63,7 +63,7 @@ def test_the_obtained_precision_lies_in_the_promised_interval(setting):
 
 def test_a_weak_model_promises_little_and_says_that_the_scores_do_not_fix_the_share():
     z, truth, generator = world(0, spread=0.5)
-    evidence = weigh(z, partial(truth, truth & (generator.random(truth.shape) < 0.6)))
+    evidence = estimate_probabilities(z, partial(truth, truth & (generator.random(truth.shape) < 0.6)))
     promise, _ = promised(evidence, truth, 300)
     assert promise.high - promise.low > 0.3
     assert "give --kept or --audit" in evidence.assumption()
@@ -75,7 +75,7 @@ def test_single_marks_promise_nothing():
     z, truth = z[rows], truth[rows]
     observed = np.zeros_like(truth)
     observed[np.arange(len(truth)), np.argmax(truth, axis=1)] = True
-    evidence = weigh(z, partial(truth, observed))
+    evidence = estimate_probabilities(z, partial(truth, observed))
     promise, obtained = promised(evidence, truth, 200)
     assert promise.covers(obtained)
     assert promise.high - promise.low > 0.8
@@ -87,7 +87,7 @@ def test_rejected_suggestions_are_not_taken_for_random_negatives():
     observed = truth & (generator.random(truth.shape) < 0.6)
     likely = z > np.quantile(z, 0.9)
     observed |= likely & ~truth & (generator.random(truth.shape) < 0.5)  # somebody said no to them
-    evidence = weigh(z, partial(truth, observed))
+    evidence = estimate_probabilities(z, partial(truth, observed))
     assert not evidence.both
     promise, obtained = promised(evidence, truth, 200)
     assert promise.covers(obtained)
@@ -95,7 +95,7 @@ def test_rejected_suggestions_are_not_taken_for_random_negatives():
 
 def test_probabilities_are_calibrated_among_the_suggestions():
     z, truth, generator = world(2, items=4000, spread=1.5)
-    evidence = weigh(z, partial(truth, truth & (generator.random(truth.shape) < 0.6)), 0.6)
+    evidence = estimate_probabilities(z, partial(truth, truth & (generator.random(truth.shape) < 0.6)), 0.6)
     picked = pick(evidence.t, evidence.candidates, 4000, 0.0)
     p, right = evidence.probability(evidence.t[picked.row, picked.label]), truth[picked.row, picked.label]
     for part in np.array_split(np.arange(4000), 5):
@@ -106,8 +106,10 @@ def test_what_stands_under_an_unknown_label_changes_no_suggestion():
     z, truth, generator = world(3, items=300)
     observed = generator.random(truth.shape) < np.where(truth, 0.5, 0.2)
     value = torch.tensor(truth, dtype=torch.float32)
-    one = weigh(z, Targets(value, torch.tensor(observed)))
-    other = weigh(z, Targets(torch.where(torch.tensor(observed), value, torch.nan), torch.tensor(observed)))
+    one = estimate_probabilities(z, Targets(value, torch.tensor(observed)))
+    other = estimate_probabilities(
+        z, Targets(torch.where(torch.tensor(observed), value, torch.nan), torch.tensor(observed))
+    )
     assert np.array_equal(one.t, other.t)
     assert np.array_equal(one.log_ratio, other.log_ratio)
 
@@ -134,7 +136,7 @@ def test_a_quota_that_rank_would_fill_anyway_changes_nothing():
 def test_nothing_observed_is_suggested_and_nothing_twice():
     z, truth, generator = world(4, items=200)
     observed = generator.random(truth.shape) < 0.5
-    evidence = weigh(z, partial(truth, observed))
+    evidence = estimate_probabilities(z, partial(truth, observed))
     picked = pick(evidence.t, evidence.candidates, 10_000, 0.3)
     assert not observed[picked.row, picked.label].any()
     assert len(set(zip(picked.row, picked.label, strict=True))) == len(picked) == (~observed).sum()
@@ -157,14 +159,14 @@ def listed():
 
 def test_an_audit_corrects_a_wrong_share(listed):
     z, truth, store, members, _ = listed
-    wrong = list_suggestions(z, store, members, most=200, kept=0.95, quota=0.0)
+    wrong = list_suggestions(z, store, members, most=200, label_frequency=0.95, quota=0.0)
     said = [
         Answer(one.item, one.label, ("yes" if truth[int(one.item), int(one.label)] else "no"), one.was, audit=one.audit)
         for one in wrong.missing
         if one.audit <= 60
     ]
     rest = [Answer(one.item, one.label, None, one.was, audit=one.audit) for one in wrong.missing if one.audit > 60]
-    again = list_suggestions(z, store, members, most=100, kept=0.95, quota=0.0, answered=[*said, *rest])
+    again = list_suggestions(z, store, members, most=100, label_frequency=0.95, quota=0.0, answered=[*said, *rest])
     obtained = np.mean([truth[int(one.item), int(one.label)] for one in wrong.missing])
     assert not wrong.promises[-1].covers(obtained)
     assert again.audit.is_random
@@ -203,12 +205,12 @@ def test_where_nothing_is_unknown_the_negatives_are_looked_at():
 
 def test_no_positive_at_all_is_one_line():
     with pytest.raises(UserError, match="nothing can be suggested"):
-        weigh(np.zeros((3, 2)), Targets(torch.zeros(3, 2), torch.zeros(3, 2, dtype=torch.bool)))
+        estimate_probabilities(np.zeros((3, 2)), Targets(torch.zeros(3, 2), torch.zeros(3, 2, dtype=torch.bool)))
 
 
 def test_every_written_form_is_read_back(listed, tmp_path):
-    listing = listed[-1]
-    write_all(tmp_path, listing, {listing.missing[0].item: {"text": 'a "b", c\nd'}}, {})
+    listing = replace(listed[-1], contents={listed[-1].missing[0].item: {"text": 'a "b", c\nd'}})
+    write_all(tmp_path, listing, {})
     rows = reading.read(tmp_path / "suggestions.csv")
     assert rows == reading.read(tmp_path / "suggestions.jsonl")
     assert [(row.item, row.label, row.audit) for row in rows] == [

@@ -10,9 +10,9 @@ from raretag.config.settings import compose
 from support.runs import run
 
 
-def train(folder, changes=(), data=None, **more):
+def train(folder, changes=(), data=None, own=None, **more):
     config = compose(None, ["train.epochs=1", *changes], data=None if data is None else str(data))
-    run(config, folder, **more)
+    run(config, folder, data=own, **more)
     return folder
 
 

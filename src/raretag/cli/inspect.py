@@ -64,11 +64,11 @@ def inspect(
         save(distribution(description, f"{data_title(settings)}: {description['items']:,} training items"), picture)
         console.print(f"picture: {picture}")
     if recommend:
+        from raretag.cli.progress import Messages
         from raretag.recommend.race import recommend as race_methods
 
-        outcome = race_methods(
-            data, set_ or [], minutes=5.0 if minutes is None else minutes, say=screen(error=True).print
-        )
+        allowed = 5.0 if minutes is None else minutes
+        outcome = race_methods(data, set_ or [], minutes=allowed, listener=Messages())
         print_outcome(console, outcome)
         console.print(f"train it: {outcome.command(data, set_ or [])}")
         description["recommended"] = outcome.as_dict(data, set_ or [])

@@ -53,27 +53,26 @@ def apply(
         if not path.absolute().parent.is_dir():
             raise UserError(f"the folder of '{path}' does not exist")
 
-    from raretag.suggest import answers as reading  # torch is loaded here
-    from raretag.suggest.settle import apply_to_corrections, apply_to_table, write_log
+    from raretag.suggest.answers import apply_to_corrections, apply_to_table, read, write_log  # torch is loaded here
 
-    given = [answer for path in answers for answer in reading.read(path)]
+    given = [answer for path in answers for answer in read(path)]
     remark = ""
     if form == "table":
-        settled, remark = apply_to_table(settings, given, out)
+        merged, remark = apply_to_table(settings, given, out)
     else:
-        settled = apply_to_corrections(settings, given, out)
+        merged = apply_to_corrections(settings, given, out)
     if remark:
         screen(error=True).print(f"remark: {remark}")
-    write_log(log, settled)
+    write_log(log, merged)
     console = screen()
     console.print(
-        f"{settled.count('changed')} labels changed, {settled.count('already so')} were so already, "
-        f"{len(settled.conflicts)} conflicts, {settled.unanswered} not answered"
+        f"{merged.count('changed')} labels changed, {merged.count('already so')} were so already, "
+        f"{len(merged.conflicts)} conflicts, {merged.unanswered} not answered"
     )
-    for line in settled.conflicts[:MOST_CONFLICTS]:
+    for line in merged.conflicts[:MOST_CONFLICTS]:
         console.print(f"  conflict: item {line.item}, '{line.label}': {line.reason}; left as it is")
-    if len(settled.conflicts) > MOST_CONFLICTS:
-        console.print(f"  and {len(settled.conflicts) - MOST_CONFLICTS} more, see {log}")
+    if len(merged.conflicts) > MOST_CONFLICTS:
+        console.print(f"  and {len(merged.conflicts) - MOST_CONFLICTS} more, see {log}")
     console.print(f"written: {out}, log: {log}")
     if form == "corrections":
         console.print(f"train with: --set data.corrections={out}")

@@ -49,28 +49,30 @@ def predict(
 ) -> None:
     """Predict labels of new items. If the command was stopped, running it again continues where it was."""
     from raretag.cli.progress import item_bar
-    from raretag.serve.opening import Opening, open_items
-    from raretag.serve.output import Output, stream_into, write
-    from raretag.serve.predictor import load
+    from raretag.serve.model import load
+    from raretag.serve.predictions import PredictionsFile, write_table
+    from raretag.serve.readers import ReadOptions, open_reader
 
     if top is not None and top < 1:
         raise UserError(f"--top is {top}; expected 1 or more labels")
-    predictor = load(run)
-    how = Opening(part, column or None, folder, allow_outside, "skip" if skip_bad else "fail", encoder)
-    stream, make = open_items(data, predictor.card, how)
+    model = load(run)
+    options = ReadOptions(part, column or None, folder, allow_outside, "skip" if skip_bad else "fail", encoder)
+    reader = open_reader(data, model.card, options)
     if out is None:
-        for number, (_, found) in enumerate(predictor.stream(stream, batch_size=batch_size)):
-            write(found.table(top), sys.stdout.buffer, ".csv", header=number == 0)
+        for number, (_, found) in enumerate(model.stream(reader, batch_size=batch_size)):
+            write_table(found.table(top), sys.stdout.buffer, ".csv", header=number == 0)
             sys.stdout.flush()
     else:
-        made_from = {"seal": predictor.card["seal"], "items": stream.fingerprint(), "top": top, "bad": how.bad_items}
-        output = Output(out, made_from, overwrite=overwrite)
-        if output.done:
-            screen(error=True).print(f"continuing after {output.done:,} items that were done before")
-        with item_bar("predicting", stream.total) as advance:
-            stream_into(output, lambda skip: predictor.stream(stream, batch_size=batch_size, skip=skip), top, advance)
+        made_from = {"seal": model.card["seal"], "items": reader.fingerprint(), "top": top, "bad": options.bad_items}
+        file = PredictionsFile(out, made_from, overwrite=overwrite)
+        if file.done:
+            screen(error=True).print(f"continuing after {file.done:,} items that were done before")
+        with item_bar("predicting", reader.total) as advance:
+            advance(file.done)
+            for items in file.fill(model.stream(reader, batch_size=batch_size, skip=file.done), top):
+                advance(items)
         screen(error=True).print(f"written: {out}")
-    for remark in make.remarks:
+    for remark in reader.remarks:
         print(f"raretag: {remark}", file=sys.stderr)
 
 
@@ -126,7 +128,7 @@ def export(
     """Write a trained model for use without raretag, and check it against the original."""
     from raretag.serve.export import ENDINGS
     from raretag.serve.export import export as write_graph
-    from raretag.serve.predictor import load
+    from raretag.serve.model import load
 
     path = out or run / f"model{ENDINGS[to.value]}"
     if path.suffix != ENDINGS[to.value]:

@@ -14,6 +14,7 @@ from rich.progress import (
     Progress,
     ProgressColumn,
     TaskID,
+    TaskProgressColumn,
     TextColumn,
     TimeRemainingColumn,
 )
@@ -26,16 +27,21 @@ if TYPE_CHECKING:
     from raretag.runs.run import Run
 
 
+class Messages(Listener):
+    """Messages as lines on standard error."""
+
+    def message(self, line: str) -> None:
+        screen(error=True).print(line)
+
+
 class Bar(Listener):
     """Shows how a training run goes: the epoch, the time that is left, loss and validation mAP.
 
-    Use it as a context manager around the run. `method` is the name before the number of epochs.
-
-    >>> with Bar("focal", epochs=2) as bar:
-    ...     bar.progress(0.5)
+    Use it as a context manager around the run: `with Bar(config) as bar: run(config, listener=bar)`. Its messages are
+    printed everywhere, the bar only in a terminal or a notebook.
     """
 
-    def __init__(self, method: str = "auto", epochs: int | None = None) -> None:
+    def __init__(self, config: Config | None = None) -> None:
         console = screen(error=True)
         # rich draws in notebooks with ipywidgets; without them, one line is written over and over.
         self.plain = console.is_jupyter and find_spec("ipywidgets") is None
@@ -47,14 +53,17 @@ class Bar(Listener):
             TextColumn("{task.fields[note]}"),
         )
         self.bars = Progress(*columns, console=console, disable=self.plain)
-        title = f"{method} epoch".removeprefix("auto ")
+        title = "epoch" if config is None or config.method.name == "auto" else f"{config.method.name} epoch"
+        epochs = None if config is None else config.train.epochs
         self.task: TaskID = self.bars.add_task(title, total=epochs, note="", visible=False)  # until there is a step
 
     def __enter__(self) -> Bar:
         self.bars.start()
         return self
 
-    def __exit__(self, *error: object) -> None:
+    def __exit__(self, error: type[BaseException] | None, *where: object) -> None:
+        if error is None:  # there may have been fewer epochs than were allowed
+            self.bars.update(self.task, total=self.bars.tasks[self.task].completed or None)
         self.bars.stop()
         if self.plain:
             print()
@@ -74,12 +83,12 @@ class Bar(Listener):
     def progress(self, share: float) -> None:
         self._show(description="solving", total=1, completed=share)
 
-    def finish(self, method: str) -> None:
-        """The method may have been chosen by the run, and may have needed fewer epochs than were allowed."""
-        self._show(description=f"{method} epoch", total=self.bars.tasks[self.task].completed or None, visible=None)
+    def name(self, method: str) -> None:
+        """The method, which the run may have chosen."""
+        self.bars.update(self.task, description=f"{method} epoch")
 
-    def _show(self, *, visible: bool | None = True, **fields: Any) -> None:
-        self.bars.update(self.task, visible=visible, **fields)
+    def _show(self, **fields: Any) -> None:
+        self.bars.update(self.task, visible=True, **fields)
         if self.plain:
             task = self.bars.tasks[self.task]
             print(f"\r{task.description} {task.completed:g}/{task.total} {task.fields['note']}", end="", flush=True)
@@ -89,9 +98,9 @@ def run_with_bar(config: Config, folder: Path | None, **options: Any) -> Run:
     """`raretag.engine.run.run` with a progress bar."""
     from raretag.engine.run import run  # torch is loaded here
 
-    with Bar(config.method.name, config.train.epochs) as bar:
+    with Bar(config) as bar:
         found = run(config, folder, listener=bar, **options)
-        bar.finish(found.record.method.name)
+        bar.name(found.record.method.name)
     return found
 
 
@@ -105,10 +114,25 @@ def item_bar(title: str, total: int | None) -> Iterator[Callable[[int], None]]:
         yield lambda items: bars.advance(task, items)
 
 
-@contextmanager
-def fold_bars(folds: int, epochs: int) -> Iterator[Callable[[int, int], None]]:
-    """One bar per fold; call what it gives with the fold and its epochs so far."""
-    columns = (TextColumn("{task.description} epoch"), MofNCompleteColumn(), BarColumn(12), TimeRemainingColumn())
-    with Progress(*columns, console=screen(error=True)) as bars:
-        tasks = [bars.add_task(f"fold {fold + 1}", total=epochs, visible=not fold) for fold in range(folds)]
-        yield lambda fold, done: bars.update(tasks[fold], completed=done, visible=True)
+class FoldBar(Listener):
+    """One bar for a training that is repeated on folds; a context manager."""
+
+    def __init__(self, folds: int) -> None:
+        self.folds = folds
+        columns = (TextColumn("{task.description}"), BarColumn(12), TaskProgressColumn(), TimeRemainingColumn())
+        self.bars = Progress(*columns, console=screen(error=True))
+        self.task = self.bars.add_task(f"fold 1 of {folds}", total=1.0)
+
+    def __enter__(self) -> FoldBar:
+        self.bars.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.bars.stop()
+
+    def message(self, line: str) -> None:
+        self.bars.console.print(line)
+
+    def progress(self, share: float) -> None:
+        fold = min(int(share * self.folds) + 1, self.folds)
+        self.bars.update(self.task, completed=share, description=f"fold {fold} of {self.folds}")

@@ -14,7 +14,7 @@ from raretag.core.errors import UserError
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from raretag.suggest.listing import Listing
+    from raretag.suggest.listing import Suggestions
 
 OLD_NAMES = {  # the options' former names, which keep working
     "--most": "--max-missing",
@@ -66,7 +66,7 @@ def suggest(
     The run is trained again on folds of its data, so that no model scores items it was trained on. If the command was
     stopped, running it again continues with the next fold.
     """
-    from raretag.cli.progress import fold_bars
+    from raretag.cli.progress import FoldBar
     from raretag.cli.train import check_names, data_title
     from raretag.config.settings import compose
 
@@ -76,34 +76,34 @@ def suggest(
     check_names(settings)
     folder = out or run / "suggestions"
 
-    from raretag.suggest import answers, job, write  # torch is loaded here
+    from raretag.suggest import job  # torch is loaded here
+    from raretag.suggest.answers import read
+    from raretag.suggest.listing import refuse_existing, write_all
 
-    write.refuse_existing(folder, overwrite=overwrite)
-    wanted = job.Wanted(most=max_missing, quota=even_share, wrong=max_wrong, kept=marked_share, folds=folds)
-    answered = answers.read(audit) if audit is not None else []
+    refuse_existing(folder, overwrite=overwrite)
+    options = job.SuggestOptions(max_missing, even_share, max_wrong, marked_share, folds)
+    answered = read(audit) if audit is not None else []
     if audit is not None and not any(one.answer for one in answered):
         raise UserError(f"'{audit}' has no answers; fill in the column `answer` with yes, no or unsure")
     note = screen(error=True).print
     title, method = data_title(settings), settings.method.name
     note(f"scoring {title} out of fold: {method} is trained {folds} times{duration(job.expected_seconds(run, folds))}")
     try:
-        with fold_bars(folds, settings.train.epochs) as watch:
-            listing, found = job.suggest(
-                settings, run / "out_of_fold", wanted, answered=answered, say=note, watch=watch
-            )
+        with FoldBar(folds) as bar:
+            found, items = job.suggest_for(settings, run / "out_of_fold", options, answered=answered, listener=bar)
     except KeyboardInterrupt:
         note("stopped; the same command continues with the next fold")
         raise SystemExit(130) from None
     if simulate_answers:
-        listing = job.from_truth(listing, found)
-    if not listing.missing:
+        found = job.answer_from_truth(found, items)
+    if not found.missing:
         note("nothing to suggest: no entry is unknown or negative")
     about = {"run": run.name, "data": title, "method": method, "folds": folds, "quota": even_share}
-    write.write_all(folder, listing, job.shown(settings, listing), about)
-    print_listing(screen(), listing, folder, simulated=simulate_answers)
+    write_all(folder, job.with_contents(found, settings), about)
+    print_suggestions(screen(), found, folder, simulated=simulate_answers)
 
 
-def print_listing(console: Console, listing: Listing, folder: Path, *, simulated: bool) -> None:
+def print_suggestions(console: Console, found: Suggestions, folder: Path, *, simulated: bool) -> None:
     from rich.table import Table
 
     from raretag.suggest.answers import YES
@@ -111,20 +111,20 @@ def print_listing(console: Console, listing: Listing, folder: Path, *, simulated
     table = Table(box=None, pad_edge=False, header_style="bold", title="the likeliest", title_justify="left")
     for name in ("rank", "item", "label", "group", "probability"):
         table.add_column(name, justify="right" if name in ("rank", "probability") else "left")
-    for one in listing.missing[:10]:
+    for one in found.missing[:10]:
         table.add_row(str(one.rank), one.item, one.label, one.group, f"{one.probability:.2f}")
-    if listing.missing:
+    if found.missing:
         console.print(table)
-    console.print(f"assumption: {listing.assumption}")
-    if listing.audit is not None:
-        console.print(f"audit: {listing.audit.said()}")
+    console.print(f"assumption: {found.assumption}")
+    if found.audit is not None:
+        console.print(f"audit: {found.audit.sentence()}")
     console.print("expected share of right suggestions, with 95 % intervals:")
-    for promise in listing.promises:
-        right = [one.answer == YES for one in listing.missing[: promise.size]]
+    for promise in found.promises:
+        right = [one.answer == YES for one in found.missing[: promise.size]]
         obtained = f"   obtained {sum(right) / len(right):.2f}" if simulated else ""
         console.print(f"  {promise}{obtained}")
-    if listing.promise_of_wrong is not None:
-        p = listing.promise_of_wrong
+    if found.promise_of_wrong is not None:
+        p = found.promise_of_wrong
         console.print(
             f"  {p.size} observed labels that may be wrong: {p.expected:.2f} [{p.low:.2f}, {p.high:.2f}], "
             "if the scores of right labels have no long tail"

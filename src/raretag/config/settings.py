@@ -98,7 +98,9 @@ class Train(Section):
     )
     patience: int | None = Field(None, ge=1, description="stop after so many epochs without a better validation mAP")
     workers: int = Field(0, ge=0, description="processes that load inputs ahead")
-    accelerator: Literal["cpu", "cuda", "mps", "gpu", "tpu", "auto"] = "cpu"
+    accelerator: Literal["cpu", "cuda", "mps", "gpu", "tpu", "auto"] = Field(
+        "auto", description="where the model trains; auto takes a GPU if there is one"
+    )
     devices: int = Field(1, ge=1, description="processes of a machine")
     nodes: int = Field(1, ge=1, description="machines, when a cluster such as SLURM starts the processes")
     precision: Literal["32-true", "64-true", "bf16-mixed", "16-mixed"] = "32-true"

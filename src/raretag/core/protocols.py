@@ -61,3 +61,12 @@ class CountsCorrections(Protocol):
     """A part that changes labels, and counts how often it was right where the truth is known."""
 
     truth: Any  # rows [B] -> Targets before any were hidden; None where nobody knows
+
+
+@runtime_checkable
+class HasContents(Protocol):
+    """A data source that can look up what a person needs to see of an item."""
+
+    def shown(self, items: set[str]) -> dict[str, dict[str, str]]:
+        """By item {"text": ...} or {"image": path}; empty where the items are only numbers."""
+        ...

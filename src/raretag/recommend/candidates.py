@@ -7,16 +7,18 @@ from dataclasses import dataclass
 import torch
 
 from raretag.config.settings import Config
-from raretag.core import registry as registry
+from raretag.core import registry
 from raretag.data.sources import positives_of
 from raretag.labels.collection import DataSet
 
 
 @dataclass(frozen=True)
 class Candidate:
+    """A method with its settings."""
+
     label: str
     changes: tuple[str, ...]  # settings, as `--set` takes them
-    why: str  # the end of "it wins because ..." in general terms: what the method is good at
+    why: str  # what the method is good at, as the end of "it wins because ..."
 
 
 LINEAR = Candidate(
@@ -27,16 +29,25 @@ LINEAR = Candidate(
 COMMITTEE = Candidate(
     "committee",
     ("method.name=committee", "model.name=mlp", "model.layers=0"),
-    "four small networks see what is not linear, and a solved regression steadies them",
+    "four small networks find what is not linear, and a solved regression steadies them",
 )
 
 
 def candidates(
     *, unknown: bool, negatives: bool, epochs: int, stretch: float = 1.0, vectors: bool = True
 ) -> list[Candidate]:
-    """`unknown`: some labels are; `negatives`: some are observed; `epochs`: of a run as it is configured; `vectors`:
-    inputs are feature vectors; `stretch`: items of a class-aware epoch over those of a plain one, which is paid back in
-    epochs: racers see as many.
+    """The methods to try, the simplest first.
+
+    Args:
+        unknown: Some labels are unknown.
+        negatives: Some negatives are observed.
+        epochs: Of a run as it is configured.
+        stretch: Items of a class-aware epoch over those of a plain one; such methods get as many epochs fewer, so that
+            all are trained on the same number of items.
+        vectors: Inputs are feature vectors.
+
+    >>> [one.label for one in candidates(unknown=False, negatives=True, epochs=20)][:3]
+    ['logistic regression', 'committee', 'BCE']
     """
     plain = "method.name=binary_cross_entropy" if negatives else "method.name=assume_negative"
     fewer = (f"train.epochs={max(1, round(epochs / stretch))}",)
@@ -72,7 +83,7 @@ def candidates(
 
 
 def entrants(data: DataSet, config: Config) -> list[Candidate]:
-    """Who should race on this data, with the settings of each."""
+    """The methods that should race on this data, with the settings of each."""
     labels = data.train.labels
     statistics = labels.statistics(cooccurrence=False)
     aware = registry.build("sampling", "class_aware", {}, positives=positives_of(labels), seed=0)

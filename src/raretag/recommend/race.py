@@ -1,44 +1,49 @@
 """A race of methods on held-out folds of the training items, within a budget of time.
 
-In each fold every method that is still in the race is trained on the other folds. Who is clearly worse than the leader
-after a fold (the whole paired bootstrap interval of the difference lies below 0) leaves the race. Large sets are
-sampled so that the race fits the budget; test items are never looked at.
+In each fold every method that is still in the race is trained on the other folds. A method that is clearly worse than
+the leader after a fold (the whole paired bootstrap interval of the difference lies below 0) leaves the race. Large sets
+are sampled so that the race fits the budget; test items are never looked at.
 
-The score is mAP as if every label were equally frequent: an item counts as its labels are rare (`rarity`). Most items
-of a long tail are about a few labels, and to rank a rare label above those says little about ranking it above other
-rare ones. On VOC-MLT, whose test part has no long tail, plain held-out mAP has the methods in nearly the reverse order
-of the test, this score in the order of the test; on Enron, whose parts are alike, both agree (docs/recommend.md).
+The score is mAP as if every label were equally frequent: an item counts the more, the rarer its labels are (`rarity`).
+Most items of a long tail are about a few labels, and ranking a rare label above those hardly tests whether it is ranked
+above other rare ones. On VOC-MLT, whose test part has no long tail, plain held-out mAP has the methods in nearly the
+reverse order of the test, this score in the order of the test; on Enron, whose parts are alike, both agree
+(docs/recommend.md).
 
-As in `evaluate`, unknown labels are left out. Where no negative was observed at all, that would call
-every ranking perfect, so there unknown labels count as absent, for every method alike.
+As in `evaluate`, unknown labels are left out. Where no negative was observed at all, every ranking would then be
+perfect, so there unknown labels count as absent, for every method alike.
 """
 
 from __future__ import annotations
 
+import shlex
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
+from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from scipy.sparse import csr_array
 from scipy.stats import rankdata
 from torch import Tensor
 
-from raretag.config.settings import Config
+from raretag.config.settings import Config, compose
 from raretag.core.errors import UserError
+from raretag.core.listener import Listener
 from raretag.core.targets import Targets
-from raretag.data.sources import positives_of
+from raretag.data.sources import load, positives_of
 from raretag.engine.out_of_fold import train_without, with_features
 from raretag.labels.collection import DataSet
 from raretag.labels.split import split
 from raretag.metrics.bootstrap import Difference, difference_of, resampled
 from raretag.metrics.weighted import WeightedAveragePrecision
-from raretag.recommend.candidates import Candidate
+from raretag.recommend.candidates import Candidate, entrants
 
 MOST_ITEMS, FEWEST_ITEMS = 5000, 300  # of the training part
-FOLDS, MORE_FOLDS = 3, 5  # with more, models see nearly as many of the few positives as in the end
+FOLDS, MORE_FOLDS = 3, 5  # with more, models are trained on nearly as many of the few positives as in the end
 PROBE = 0.1  # share of the budget in which the cost of a run is measured
 TIE = 0.005  # mAP: a simpler method that is so near, and not clearly worse, is preferred
 RESAMPLES = 200
@@ -55,18 +60,82 @@ class Runner:
     candidate: Candidate
     folds: int  # in which it ran
     seconds: float  # of one of them
-    score: float  # balanced mAP: the leader's on all folds, and `behind`; runners of fewer folds compare so
-    behind: Difference  # its score minus the leader's, on the items that both have seen
+    score: float  # balanced mAP: the leader's on all folds, plus `behind`, so that runners of fewer folds compare
+    behind: Difference  # its score minus the leader's, on the items that both have scored
 
 
 @dataclass(frozen=True)
 class Outcome:
+    """How a race ended."""
+
     runners: list[Runner]  # the best first
     choice: Candidate
     items: int  # of the training part that took part
     folds: int
     as_absent: bool  # unknown labels counted as absent
     remarks: list[str]
+
+    def reason(self) -> str:
+        """Why the choice is recommended, in words."""
+        best = self.runners[0]
+        if self.choice.label == best.candidate.label:
+            near = sum(runner.behind.high >= 0 for runner in self.runners[1:])
+            beside = ", clearly ahead of all others"
+            if near:
+                beside = f"; {near} other{' is' if near == 1 else 's are'} not clearly worse"
+            return f"recommended: {self.choice.label}, the best here{beside}. Its idea: {self.choice.why}."
+        return (
+            f"recommended: {self.choice.label}, the simplest that is not clearly worse than the best "
+            f"({best.candidate.label}) and within half a point of it. Its idea: {self.choice.why}."
+        )
+
+    def command(self, data: str, changes: Sequence[str] = ()) -> str:
+        """The command that trains the choice on a data set or a file."""
+        settings = [f"--set {shlex.quote(change)}" for change in [*changes, *self.choice.changes]]
+        return " ".join(["raretag", "train", "--data", shlex.quote(data), *settings])
+
+    def as_dict(self, data: str, changes: Sequence[str] = ()) -> dict[str, Any]:
+        """For JSON."""
+        rows = [
+            {
+                "method": runner.candidate.label,
+                "settings": list(runner.candidate.changes),
+                "folds": runner.folds,
+                "balanced_mAP": runner.score,
+                "seconds": runner.seconds,
+                "behind": runner.behind.as_dict(),
+            }
+            for runner in self.runners
+        ]
+        command = self.command(data, changes)
+        return {"choice": self.choice.label, "command": command, "items": self.items, "methods": rows}
+
+
+def recommend(
+    data: str | DataSet,
+    changes: Sequence[str] = (),
+    *,
+    minutes: float = 5.0,
+    listener: Listener | None = None,
+    clock: Callable[[], float] = time.monotonic,
+) -> Outcome:
+    """Which method suits a data set: a race of a few, cross-validated on its training items.
+
+    Args:
+        data: A data set by name or a file, or a `DataSet`.
+        changes: Settings for all methods, as `--set` takes them, such as "train.epochs=5".
+        minutes: The budget of time.
+        listener: Receives a message after every training.
+        clock: Seconds since any start.
+
+    Returns the methods in the order of their scores, and the choice: the simplest that is not clearly worse than the
+    best. `raretag train --data DATA --set ...` with the settings in `outcome.choice.changes` trains it.
+    """
+    name = data if isinstance(data, str) else None
+    config = compose(None, list(changes), name)
+    loaded = load(config.data, config.seed) if isinstance(data, str) else data
+    configs = [(one, compose(None, [*changes, *one.changes], name)) for one in entrants(loaded, config)]
+    return race(configs, loaded, minutes=minutes, listener=listener, clock=clock)
 
 
 def race(
@@ -75,17 +144,18 @@ def race(
     *,
     minutes: float = 5.0,
     folds: int | None = None,
-    say: Callable[[str], None] = lambda line: None,
+    listener: Listener | None = None,
     clock: Callable[[], float] = time.monotonic,
 ) -> Outcome:
-    """`configs`: each candidate with its whole configuration, the simplest first. `folds`: default: as time allows."""
+    """`configs`: each candidate with its whole configuration, the simplest first; `folds`: default: as time allows."""
     if minutes <= 0 or (folds is not None and folds < 2):
         raise UserError(f"{minutes:g} minutes and {folds} folds; expected more than 0 minutes and 2 folds or more")
+    listener = listener or Listener()
     end = clock() + 60 * minutes
     first = configs[-1][1]
-    data, settled = with_features(data, first, say)
-    configs = [(one, config.model_copy(update={"encoder": settled.encoder})) for one, config in configs]
-    say(f"{len(configs)} methods race for up to {minutes:g} minutes")
+    data, encoded = with_features(data, first, listener.message)
+    configs = [(one, config.model_copy(update={"encoder": encoded.encoder})) for one, config in configs]
+    listener.message(f"{len(configs)} methods race for up to {minutes:g} minutes")
     remarks: list[str] = []
     data, folds = sampled(data, configs, folds, end, clock, remarks)
     parts = split(data.train.labels, [1.0 / folds] * folds, first.seed).parts
@@ -127,14 +197,14 @@ def race(
             started = clock()
             try:
                 scores = train_without(
-                    config, data, rows, lambda epochs: in_time(clock() <= end or not any(done.values()))
+                    config, data, rows, lambda epochs: stop_unless(clock() <= end or not any(done.values()))
                 )
             except OutOfTimeError:
                 continue
             # The models of two folds share no scale, but both rank items of the same kind: ranks can be pooled.
             ranks[one.label][torch.from_numpy(rows)] = torch.from_numpy(rankdata(scores, axis=0) / len(rows))
             done[one.label], seconds[one.label] = fold + 1, clock() - started
-            say(f"fold {fold + 1} of {folds}: {one.label}, {seconds[one.label]:.0f} s")
+            listener.message(f"fold {fold + 1} of {folds}: {one.label}, {seconds[one.label]:.0f} s")
         alive = [(one, config) for one, config in alive if done[one.label] == fold + 1]
         if len(alive) <= 1 or clock() > end:
             break
@@ -165,11 +235,12 @@ def rarity(positives: csr_array) -> Tensor:
 
 
 def is_tie(behind: Difference) -> bool:
+    """Whether a method is as good as the leader for all practical purposes."""
     return behind.value >= -TIE and behind.high >= 0
 
 
-def in_time(still: bool) -> None:
-    if not still:
+def stop_unless(in_time: bool) -> None:
+    if not in_time:
         raise OutOfTimeError
 
 
@@ -186,7 +257,7 @@ def sampled(
     few = torch.from_numpy(drawn(data, min(items, FEWEST_ITEMS), configs[0][1].seed))
     small = replace(data, train=data.train.take(few), truth=None, published=None)
     enough = clock() + PROBE * (end - clock())
-    costs = []
+    costs: list[float] = []
     for _, config in configs:
         if not costs or clock() < enough:
             costs.append(cost(config, small, clock))
@@ -208,11 +279,12 @@ def cost(config: Config, data: DataSet, clock: Callable[[], float]) -> float:
     held = np.arange(len(data.train) // 3)
     ticks = [clock()]
     train_without(short, data, held, lambda epochs: ticks.append(clock()))
-    epochs = config.train.epochs if len(ticks) == 3 else 1  # else it solves, and has none
+    epochs = config.train.epochs if len(ticks) == 3 else 1  # a method that solves has none
     return (ticks[-1] - ticks[-2]) * epochs / (len(data.train) - len(held))
 
 
-def drawn(data: DataSet, size: int, seed: int) -> np.ndarray:
+def drawn(data: DataSet, size: int, seed: int) -> NDArray[np.int64]:
+    """So many rows of the training part, stratified by labels."""
     items = len(data.train)
     if size >= items:
         return np.arange(items)

@@ -1,4 +1,7 @@
-"""A trained model as a file for other programs, ONNX or torch.export, checked against the original first."""
+"""A trained model as a file for other programs, ONNX or torch.export, checked against the original first.
+
+The file holds one graph: raw numbers in, logits or decisions out, with nothing of the data set around it.
+"""
 
 from __future__ import annotations
 
@@ -6,30 +9,34 @@ import contextlib
 import io
 import json
 import logging
-import os
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from raretag.core.errors import UserError
-from raretag.serve.graph import Graph, graph_of
-from raretag.serve.predictor import Predictor
+from raretag.core.files import replacing
+from raretag.serve.model import Model
 
 ENDINGS = {"onnx": ".onnx", "torch": ".pt2"}
 TOLERANCE = 1e-3  # of outputs around 1: a graph that differs more computes something else
+Runner = Callable[[Tensor], tuple[Any, ...]]  # a batch to the outputs of a file
 
 
-def export(predictor: Predictor, path: Path | str, *, preprocess: bool = False, decide: bool = False) -> float:
-    """Write `path`, which ends in .onnx or .pt2; returns the largest difference to PyTorch on random items.
+def export(model: Model, path: Path | str, *, preprocess: bool = False, decide: bool = False) -> float:
+    """Write the model for use without raretag; returns the largest difference to PyTorch on random items.
 
     The batch may have any size. Labels, and what the inputs are, travel as metadata.
-    preprocess  inputs are raw features, counts of words, or uint8 pixels [B, H, W, 3] of the model's size
-    decide      outputs are calibrated probabilities and decisions, not logits
+
+    Args:
+        model: As `raretag.load` gives it.
+        path: A file that ends in .onnx or in .pt2 (torch.export).
+        preprocess: Inputs are raw features, counts of words, or uint8 pixels [B, H, W, 3] of the model's size.
+        decide: Outputs are calibrated probabilities and decisions, not logits.
     """
     path = Path(path)
     if path.suffix not in ENDINGS.values():
@@ -38,30 +45,29 @@ def export(predictor: Predictor, path: Path | str, *, preprocess: bool = False, 
         raise UserError(f"the folder '{path.parent}' does not exist")
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
-        graph, example = graph_of(predictor, preprocess=preprocess, decide=decide)
-    names = ["probabilities", "chosen"] if decide else ["logits"]
-    new = path.with_name(f"{path.stem}.new{path.suffix}")
-    try:
-        (_write_onnx if path.suffix == ".onnx" else _write_torch)(graph, example, new, names, metadata(predictor))
-        worst = difference(graph, example, new)
+        graph, example = graph_of(model, preprocess=preprocess, decide=decide)
+    with replacing(path) as new:
+        if path.suffix == ".onnx":
+            _write_onnx(graph, example, new, ["probabilities", "chosen"] if decide else ["logits"], metadata(model))
+            worst = difference(graph, example, _onnx_runner(new))
+        else:
+            _write_torch(graph, example, new, metadata(model))
+            worst = difference(graph, example, _torch_runner(new))
         if worst > TOLERANCE:
             raise UserError(f"the exported graph differs from the model by {worst:.2g}; it was not kept")
-        os.replace(new, path)
-    finally:
-        new.unlink(missing_ok=True)
     return worst
 
 
-def metadata(predictor: Predictor) -> dict[str, str]:
-    card = predictor.card
-    told = {key: card[key] for key in ("labels", "thresholds", "calibration", "input_shape")}
-    described = {key: value for key, value in card["inputs"].items() if key not in ("words", "idf")}
-    return {"raretag": json.dumps({**told, "inputs": described})}
+def metadata(model: Model) -> dict[str, str]:
+    """What a user of the file must know, as JSON."""
+    card = model.card
+    known = {key: card[key] for key in ("labels", "thresholds", "calibration", "input_shape")}
+    inputs = {key: value for key, value in card["inputs"].items() if key not in ("words", "idf")}
+    return {"raretag": json.dumps({**known, "inputs": inputs})}
 
 
-def difference(graph: Graph, example: Tensor, path: Path) -> float:
+def difference(graph: Graph, example: Tensor, run: Runner) -> float:
     """The largest difference to the file's outputs, on batches of one item and of several."""
-    run = _runner(path)
     worst = 0.0
     for batch in (example[:1], example, torch.cat([example, example, example[:1]])):
         with torch.no_grad():
@@ -74,25 +80,29 @@ def difference(graph: Graph, example: Tensor, path: Path) -> float:
     return worst
 
 
-def _runner(path: Path) -> Any:
-    if path.suffix == ".pt2":
-        module = torch.export.load(path).module()
+def _torch_runner(path: Path) -> Runner:
+    with path.open("rb") as file:
+        module = torch.export.load(file).module()
 
-        def run(batch: Tensor) -> Any:
-            found = module(batch)
-            return found if isinstance(found, tuple) else (found,)
+    def run(batch: Tensor) -> tuple[Any, ...]:
+        found = module(batch)
+        return found if isinstance(found, tuple) else (found,)
 
-        return run
+    return run
+
+
+def _onnx_runner(path: Path) -> Runner:
     session = _package("onnxruntime").InferenceSession(str(path), providers=["CPUExecutionProvider"])
-    return lambda batch: session.run(None, {"inputs": np.asarray(batch)})
+    return lambda batch: tuple(session.run(None, {"inputs": np.asarray(batch)}))
 
 
-def _write_torch(graph: Graph, example: Tensor, path: Path, names: list[str], told: dict[str, str]) -> None:
+def _write_torch(graph: Graph, example: Tensor, path: Path, about: dict[str, str]) -> None:
     program = _traced(graph, example)
-    torch.export.save(program, path, extra_files={"raretag.json": told["raretag"]})
+    with path.open("wb") as file:
+        torch.export.save(program, file, extra_files={"raretag.json": about["raretag"]})
 
 
-def _write_onnx(graph: Graph, example: Tensor, path: Path, names: list[str], told: dict[str, str]) -> None:
+def _write_onnx(graph: Graph, example: Tensor, path: Path, names: list[str], about: dict[str, str]) -> None:
     onnx = _package("onnx")
     _package("onnxruntime")
     _package("onnxscript")
@@ -117,7 +127,7 @@ def _write_onnx(graph: Graph, example: Tensor, path: Path, names: list[str], tol
         for size in value.type.tensor_type.shape.dim:
             if size.dim_param:  # there is one that varies, and the exporter gives it a name of its own
                 size.dim_param = "batch"
-    onnx.helper.set_model_props(model, told)
+    onnx.helper.set_model_props(model, about)
     onnx.save(model, path)
 
 
@@ -132,7 +142,7 @@ def _traced(graph: Graph, example: Tensor) -> torch.export.ExportedProgram:
 
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
-    """The exporters speak of their own affairs."""
+    """The exporters print remarks that are of no use to our users."""
     logger = logging.getLogger("torch.onnx")
     before = logger.level
     logger.setLevel(logging.ERROR)
@@ -150,4 +160,111 @@ def _package(name: str) -> Any:
     try:
         return importlib.import_module(name)
     except ImportError:
-        raise UserError(f"ONNX needs the package '{name}', which is not here: pip install 'raretag[export]'") from None
+        raise UserError(f"ONNX needs the package '{name}', not installed: pip install 'raretag[export]'") from None
+
+
+class Graph(nn.Module):
+    """Preprocessing, network, decisions."""
+
+    def __init__(self, before: nn.Module, network: nn.Module, after: nn.Module) -> None:
+        super().__init__()
+        self.before, self.network, self.after = before, network, after
+
+    def forward(self, inputs: Tensor) -> Any:
+        return self.after(self.network(self.before(inputs)))
+
+
+class Scaled(nn.Module):
+    """Features to mean 0 and deviation 1, in float64 as in training: large numbers would lose digits."""
+
+    mean: Tensor
+    factor: Tensor
+
+    def __init__(self, mean: list[float], std: list[float]) -> None:
+        super().__init__()
+        centre, deviation = torch.tensor(mean, dtype=torch.float64), torch.tensor(std, dtype=torch.float64)
+        steady = deviation <= 1e-12 * centre.abs().clamp(min=1)
+        self.register_buffer("mean", centre)
+        self.register_buffer("factor", torch.where(steady, 0.0, 1 / torch.where(steady, 1.0, deviation)))
+
+    def forward(self, values: Tensor) -> Tensor:
+        return ((values.double() - self.mean) * self.factor).float()
+
+
+class Pixels(nn.Module):
+    """uint8 [B, H, W, 3], of the side that the model reads, to its inputs."""
+
+    mean: Tensor
+    std: Tensor
+
+    def __init__(self, mean: list[float], std: list[float]) -> None:
+        super().__init__()
+        for name, values in (("mean", mean), ("std", std)):
+            self.register_buffer(name, torch.tensor(values)[:, None, None])
+
+    def forward(self, pixels: Tensor) -> Tensor:
+        return (pixels.permute(0, 3, 1, 2).float() / 255 - self.mean) / self.std
+
+
+class Weighted(nn.Module):
+    """How often each word stands in a text [B, W], to TF-IDF weights of length 1."""
+
+    idf: Tensor
+
+    def __init__(self, idf: list[float]) -> None:
+        super().__init__()
+        self.register_buffer("idf", torch.tensor(idf))
+
+    def forward(self, counts: Tensor) -> Tensor:
+        weights = torch.where(counts > 0, 1 + counts.clamp(min=1).log(), 0.0) * self.idf
+        length: Tensor = torch.linalg.vector_norm(weights, dim=1, keepdim=True)
+        return weights / length.clamp(min=1e-30)
+
+
+class Decided(nn.Module):
+    """Calibrated probabilities [B, C] float32, and which labels are chosen [B, C] bool.
+
+    Labels are decided on the scale of logits and in float64, so that rounding cannot turn a decision.
+    """
+
+    scale: Tensor
+    shift: Tensor
+    cut: Tensor
+
+    def __init__(self, model: Model) -> None:
+        super().__init__()
+        self.register_buffer("scale", model.scale)
+        self.register_buffer("shift", model.shift)
+        self.register_buffer("cut", torch.logit(model.thresholds))
+
+    def forward(self, logits: Tensor) -> tuple[Tensor, Tensor]:
+        calibrated = logits.double() * self.scale + self.shift
+        return torch.sigmoid(calibrated.float()), calibrated > self.cut
+
+
+def graph_of(model: Model, *, preprocess: bool, decide: bool) -> tuple[Graph, Tensor]:
+    """The graph, and two items to try it with."""
+    card = model.card
+    shape = tuple(card["input_shape"])
+    before, example = preprocessing(card["inputs"], shape) if preprocess else (nn.Identity(), torch.randn(2, *shape))
+    after = Decided(model) if decide else nn.Identity()
+    return Graph(before, model.network.cpu(), after).eval(), example
+
+
+def preprocessing(inputs: dict[str, Any], shape: tuple[int, ...]) -> tuple[nn.Module, Tensor]:
+    kind = inputs.get("kind")
+    if kind == "features":
+        scale = inputs["scale"]
+        if scale is None:
+            return nn.Identity(), torch.randn(2, *shape)
+        step = Scaled(scale["mean"], scale["std"])
+        return step, (step.mean + torch.randn(2, *shape).double() * torch.tensor(scale["std"])).float()
+    if kind == "images":
+        side = inputs["size"]
+        return Pixels(inputs["mean"], inputs["std"]), torch.randint(0, 256, (2, side, side, 3), dtype=torch.uint8)
+    if kind == "tfidf":
+        return Weighted(inputs["idf"]), torch.randint(0, 3, (2, *shape)).float()
+    what = "texts through a sentence encoder" if kind == "encoder" else "tensors as they are"
+    raise UserError(
+        f"the model reads {what}, so there is nothing to preprocess inside the graph; leave out --preprocess"
+    )

@@ -11,48 +11,67 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import Tensor, nn
 
-from raretag.config.settings import Config, Named
-from raretag.core import registry as registry
+from raretag.core import registry
 from raretag.core.errors import UserError
 from raretag.core.method import Method, make_method
 from raretag.core.statistics import LabelStatistics
+from raretag.runs.card import check_weights, config_of, read_card
+from raretag.config.settings import Config, Named
 from raretag.engine.encode import digest_of
-from raretag.engine.prepare import build_backbone, build_model
-from raretag.runs.card import check_weights, config_of
 
 
 class Network(nn.Module):
     """From inputs, as the data set of training gave them, to logits [B, C]."""
 
-    def __init__(self, encoder: nn.Module | None, model: nn.Module, reading: Callable[[Any], Tensor]) -> None:
+    def __init__(self, encoder: nn.Module | None, model: nn.Module, logits_of: Callable[[Any], Tensor]) -> None:
         super().__init__()
-        self.encoder, self.model, self.reading = encoder, model, reading
+        self.encoder, self.model, self.logits_of = encoder, model, logits_of
         self.dtype = next((p.dtype for p in model.parameters() if p.is_floating_point()), torch.float32)
 
     def forward(self, inputs: Tensor) -> Tensor:
         if self.encoder is not None:
             inputs = self.encoder(inputs).float()
-        return self.reading(self.model(inputs.to(self.dtype) if inputs.is_floating_point() else inputs)).float()
+        return self.logits_of(self.model(inputs.to(self.dtype) if inputs.is_floating_point() else inputs)).float()
+
+
+def load_card(folder: Path | str) -> dict[str, Any]:
+    """The card of a run folder, checked."""
+    return read_card(folder)
 
 
 def load_network(folder: Path, card: dict[str, Any], model: nn.Module | None = None) -> Network:
-    """`model`: your own module, if the run was trained with one; else it is built as the configuration says."""
+    """`model`: your own module, if the run was trained with one; else it is built by the configuration in the card."""
     weights = check_weights(folder, card)
     config, statistics, shape = config_of(card), statistics_of(card), tuple(card["input_shape"])
-    with torch.random.fork_rng(devices=[]):  # the caller's random numbers are his own
+    with torch.random.fork_rng(devices=[]):  # the random numbers of the caller stay as they are
         encoder = load_encoder(config, card, shape)
         if encoder is not None:
             with torch.no_grad():
                 shape = tuple(encoder(torch.zeros(1, *shape)).shape[1:])
         own = model is not None
-        model = build_model(without_downloads(config), shape, statistics) if model is None else model
+        model = assemble(without_downloads(config), shape, statistics) if model is None else model
     if config.train.precision == "64-true":
         model = model.double()
-    fill(model, weights, own)
-    return Network(encoder, model, reading_of(config, statistics)).eval().requires_grad_(False)
+    load_weights(model, weights, own)
+    return Network(encoder, model, output_reader(config, statistics)).eval().requires_grad_(False)
 
 
-def fill(model: nn.Module, weights: Path, own: bool) -> None:
+def assemble(config: Config, shape: tuple[int, ...], statistics: LabelStatistics) -> nn.Module:
+    """Backbone, scaling, head and branches as training built them, with weights that are still random."""
+    from raretag.engine.build import build_model
+
+    return build_model(config, shape, statistics)
+
+
+def assemble_encoder(config: Config, shape: tuple[int, ...]) -> nn.Module:
+    """The frozen encoder as training built it."""
+    from raretag.engine.build import build_backbone
+
+    return build_backbone(config.encoder, shape)
+
+
+def load_weights(model: nn.Module, weights: Path, own: bool) -> None:
+    """Fill the model, if every tensor of the file has its place; `own`: the module is the user's."""
     try:
         tensors = load_file(weights)
     except SafetensorError as error:
@@ -74,29 +93,29 @@ def load_encoder(config: Config, card: dict[str, Any], shape: tuple[int, ...]) -
     if config.encoder.name == "none":
         return None
     torch.manual_seed(config.seed)  # an encoder without pretrained weights is a random one
-    encoder = build_backbone(config.encoder, shape).eval()
+    encoder = assemble_encoder(config, shape).eval()
     if digest_of(encoder) != (card["encoder"] or {}).get("sha256"):
         raise UserError(
             f"the encoder '{config.encoder.name}' has other weights here than in training: another version of its "
-            "package? the model would read features that it has never seen"
+            "package? the model would read features that it was not trained on"
         )
     return encoder
 
 
-def reading_of(config: Config, statistics: LabelStatistics) -> Callable[[Any], Tensor]:
-    """How the method finds the logits in what the model gives; few methods have anything to say."""
+def output_reader(config: Config, statistics: LabelStatistics) -> Callable[[Any], Tensor]:
+    """How the method finds the logits in the outputs of the model; most methods take them as they are."""
     if registry.find("methods", config.method.name).logits is Method.logits:
-        return _as_they_are
+        return _unchanged
     name, options = config.method.name, config.method.options
     return make_method(name, options, statistics, items=statistics.items, seed=config.seed).logits
 
 
-def _as_they_are(outputs: Tensor) -> Tensor:
+def _unchanged(outputs: Tensor) -> Tensor:
     return outputs
 
 
 def statistics_of(card: dict[str, Any]) -> LabelStatistics:
-    """The counts of training. Pairs were used when the model was first made, and what became of them is in a buffer."""
+    """The counts of training. Pairs were used when the model was first made; their effect is in a buffer."""
     labels = len(card["labels"])
     positives, negatives = (torch.tensor(card[f"training_{state}"]) for state in ("positives", "negatives"))
     nothing = torch.empty(0, dtype=torch.int64)

@@ -1,4 +1,4 @@
-"""The thresholds of a finished run, chosen anew from the logits that it kept of its validation items."""
+"""New thresholds for a finished run, chosen from the logits that it kept of its validation items."""
 
 from __future__ import annotations
 
@@ -29,8 +29,13 @@ def retune(
 ) -> dict[str, Any]:
     """Write the card with new thresholds, all of it or nothing, and return it.
 
-    threshold   one for all labels instead of a goal
-    validation  targets of the validation items; default: from the data of the run's configuration
+    Args:
+        folder: A run folder with the logits of its validation items.
+        goal: "f1", "precision" or "recall", of each label.
+        wanted: The precision or recall to reach.
+        threshold: One threshold for all labels, instead of a goal.
+        calibrate: Also calibrate probabilities.
+        validation: Targets of the validation items. Default: from the data of the run's configuration.
     """
     card = read_card(folder)
     if threshold is not None and not 0 <= threshold <= 1:

@@ -1,34 +1,29 @@
-"""The list of suggestions: picked, with probabilities and promises."""
+"""The list of suggestions, and its files for people: CSV, JSON Lines, and tasks with their page for Label Studio."""
 
 from __future__ import annotations
 
+import csv
+import io
+import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import asdict, dataclass, field, fields
+from pathlib import Path
+from typing import Any, overload
 
-import numpy as np
-from scipy.special import expit, logit
-from torch import Tensor
+from raretag.core.errors import UserError
+from raretag.core.files import write_json, write_text
+from raretag.suggest.promise import Audit, Promise
 
-from raretag.core import chance
-from raretag.labels.corrections import Places
-from raretag.labels.store import LabelStore
-from raretag.suggest import audit as audits
-from raretag.suggest.answers import NO, YES, Answer
-from raretag.suggest.evidence import Evidence, weigh
-from raretag.suggest.pick import Picked, pick
-from raretag.suggest.promise import Promise, from_probabilities
-from raretag.suggest.scale import Bools, Floats
-
-CUTS = (50, 100, 200, 500, 1000, 2000, 5000)
-_PURPOSE = int.from_bytes(b"audit", "big")
-_LIKELY_WRONG = 0.05  # below this nobody wants to look at an observed label again
+FILES = ("suggestions.csv", "suggestions.jsonl", "label-studio.json", "label-studio.xml", "summary.json")
+Contents = Mapping[str, Mapping[str, str]]  # by item: {"text": ...} or {"image": ...}
 
 
 @dataclass(frozen=True)
 class Suggestion:
+    """An entry of the labels that somebody should look at."""
+
     rank: int
-    item: str
+    item: str  # its id; its row in the training part, from 0, where the data has no ids
     label: str
     kind: str  # "missing": probably a positive that nobody marked; "wrong": an observed label that is probably not so
     was: str
@@ -39,131 +34,137 @@ class Suggestion:
 
 
 @dataclass(frozen=True)
-class Listing:
+class Suggestions(Sequence[Suggestion]):
+    """A list of suggestions, the missing positives first, with what to expect of it.
+
+    >>> found = Suggestions([Suggestion(1, "a.jpg", "sea", "missing", "unknown", 0.93, "head", audit=1)])
+    >>> found[0].label, len(found.missing)
+    ('sea', 1)
+    >>> print(found.to_csv())
+    rank,item,label,kind,was,probability,group,audit,answer
+    1,a.jpg,sea,missing,unknown,0.93,head,1,
+    <BLANKLINE>
+    """
+
     suggestions: list[Suggestion]
-    promises: list[Promise]  # of the first ones, for several cuts
-    promise_of_wrong: Promise | None
-    audit: audits.Audit | None
-    assumption: str
-    kept: tuple[float, float, float] | None  # share of the positives that are marked: median and interval
+    promises: list[Promise] = field(default_factory=list)  # what to expect of the first ones, for several cuts
+    promise_of_wrong: Promise | None = None
+    audit: Audit | None = None  # what the answers to an earlier list reveal
+    assumption: str = ""  # what promises and probabilities rest on
+    label_frequency: tuple[float, float, float] | None = None  # share of positives that are marked: median, interval
+    contents: Contents = field(default_factory=dict)  # text or image path by item, where the data has them
+
+    @overload
+    def __getitem__(self, place: int) -> Suggestion: ...
+
+    @overload
+    def __getitem__(self, place: slice) -> list[Suggestion]: ...
+
+    def __getitem__(self, place: int | slice) -> Suggestion | list[Suggestion]:
+        return self.suggestions[place]
+
+    def __len__(self) -> int:
+        return len(self.suggestions)
 
     @property
     def missing(self) -> list[Suggestion]:
+        """Positives that are probably not marked yet, the likeliest first."""
         return [one for one in self.suggestions if one.kind == "missing"]
 
+    @property
+    def wrong(self) -> list[Suggestion]:
+        """Observed labels that are probably wrong, the likeliest first."""
+        return [one for one in self.suggestions if one.kind == "wrong"]
+
+    def rows(self) -> list[dict[str, Any]]:
+        """One dictionary per suggestion, with the text or image of its item; `pandas.DataFrame` takes this list."""
+        return [
+            {
+                **asdict(one),
+                "probability": round(one.probability, 4),
+                "audit": "" if one.audit is None else one.audit,
+                **self.contents.get(one.item, {}),
+            }
+            for one in self.suggestions
+        ]
+
+    def to_csv(self, path: Path | str | None = None) -> str:
+        """The list as CSV, with an empty column `answer` for people to fill in; also written to `path`, if given."""
+        rows = self.rows()
+        names = [field.name for field in fields(Suggestion)]
+        names += [name for name in ("text", "image") if any(name in row for row in rows)]
+        text = io.StringIO()
+        writer = csv.DictWriter(text, names, restval="", lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)
+        if path is not None:
+            write_text(Path(path), text.getvalue())
+        return text.getvalue()
+
     def summary(self) -> dict[str, Any]:
+        """Sizes, promises and assumptions, ready for JSON."""
+        known, audit = self.label_frequency, self.audit
         return {
             "missing": len(self.missing),
-            "wrong": len(self.suggestions) - len(self.missing),
+            "wrong": len(self.wrong),
             "promises": [promise.as_dict() for promise in self.promises],
             "promise_of_wrong": None if self.promise_of_wrong is None else self.promise_of_wrong.as_dict(),
             "assumption": self.assumption,
-            "kept": None if self.kept is None else {"median": self.kept[0], "interval": list(self.kept[1:])},
-            "audit": None if self.audit is None else {"said": self.audit.said(), "shift": self.audit.shift},
+            "kept": None if known is None else {"median": known[0], "interval": list(known[1:])},
+            "audit": None if audit is None else {"said": audit.sentence(), "shift": audit.shift},
         }
 
 
-def list_suggestions(
-    logits: Floats,
-    labels: LabelStore,
-    groups: Mapping[str, Tensor],
-    *,
-    most: int = 500,
-    quota: float = 0.3,
-    kept: float | None = None,
-    wrong: int = 50,
-    answered: Sequence[Answer] = (),
-    seed: int = 0,
-) -> Listing:
-    """`logits` [N, C] are out of fold; `answered` are answers to an earlier list of the same labels."""
-    evidence = weigh(logits, labels.targets(), kept)
-    told, done = _audited(evidence, labels, answered)
-    evidence = replace(evidence, candidates=evidence.candidates & ~done)
-    picked = pick(evidence.t, evidence.candidates, most, quota)
-    log_odds = _log_odds(evidence, evidence.t[picked.row, picked.label]) + (told.shift if told else 0.0)
-    group_of = {int(label): name for name, members in groups.items() for label in members}
-    order = chance.permutation(len(picked), _PURPOSE, seed).tolist()
-    place = {row: number for number, row in enumerate(order, start=1)}
-    was = "unknown" if labels.observed_share < 1 else "negative"
-    found = [
-        Suggestion(
-            number + 1,
-            str(labels.ids[int(picked.row[number])]),
-            labels.names[int(picked.label[number])],
-            "missing",
-            was,
-            float(expit(log_odds[number])),
-            group_of.get(int(picked.label[number]), ""),
-            place[number],
-        )
-        for number in range(len(picked))
-    ]
-    doubted, promise_of_wrong = _doubted(evidence, labels, group_of, wrong, len(found), done)
-    return Listing(
-        found + doubted,
-        [_promise(evidence, picked.first(size), log_odds[:size], told) for size in _sizes(len(picked))],
-        promise_of_wrong,
-        told,
-        evidence.assumption(),
-        None if evidence.both else evidence.kept.interval(),
+def refuse_existing(folder: Path, *, overwrite: bool) -> None:
+    """A list that somebody may have answered already is not replaced."""
+    there = next((folder / name for name in FILES if (folder / name).exists()), None)
+    if there is not None and not overwrite:
+        raise UserError(f"'{there}' exists and may hold answers; replace it with --overwrite, or name another --out")
+
+
+def write_all(folder: Path, found: Suggestions, about: dict[str, Any]) -> None:
+    """All files of a list into a folder; `about` goes to the summary."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UserError(f"the folder '{folder}' cannot be made: {error.strerror}") from None
+    found.to_csv(folder / FILES[0])
+    write_text(folder / FILES[1], "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in found.rows()))
+    write_json(folder / FILES[2], [task_of(one, found.contents) for one in found])
+    write_text(folder / FILES[3], page_of(found.contents))
+    write_json(folder / FILES[4], {**about, **found.summary()})
+
+
+def task_of(one: Suggestion, contents: Contents) -> dict[str, Any]:
+    """One task per suggestion: yes, no and unsure are then three different answers."""
+    likely = one.probability >= 0.5
+    guess = "yes" if (one.was != "positive") == likely else "no"
+    result = {"from_name": "answer", "to_name": "item", "type": "choices", "value": {"choices": [guess]}}
+    return {
+        "data": {
+            "question": f"Is '{one.label}' right for this item?",
+            "item": one.item,
+            "label": one.label,
+            "kind": one.kind,
+            "was": one.was,
+            "probability": round(one.probability, 4),
+            "audit": one.audit,
+            "text": one.item,
+            **contents.get(one.item, {}),
+        },
+        "predictions": [{"model_version": "raretag", "score": round(one.probability, 4), "result": [result]}],
+    }
+
+
+def page_of(contents: Contents) -> str:
+    """The labelling interface: the item, the question, three answers."""
+    images = any("image" in value for value in contents.values())
+    item = '<Image name="item" value="$image"/>' if images else '<Text name="item" value="$text"/>'
+    return (
+        "<View>\n"
+        f"  {item}\n"
+        '  <Header value="$question"/>\n'
+        '  <Choices name="answer" toName="item" choice="single" showInline="true">\n'
+        '    <Choice value="yes"/>\n    <Choice value="no"/>\n    <Choice value="unsure"/>\n'
+        "  </Choices>\n</View>\n"
     )
-
-
-def _sizes(count: int) -> list[int]:
-    return [size for size in CUTS if size < count] + ([count] if count else [])
-
-
-def _promise(evidence: Evidence, picked: Picked, log_odds: Floats, told: audits.Audit | None) -> Promise:
-    if told is not None and told.answered:
-        return from_probabilities(len(picked), log_odds, 0.0, told.deviation)  # the shift is in the log odds already
-    shape = evidence.t.shape
-    return evidence.promise(picked.mask(shape), picked.mask(shape, only_by_rank=True))
-
-
-def _log_odds(evidence: Evidence, t: Floats) -> Floats:
-    return np.asarray(logit(np.clip(evidence.probability(t), 1e-6, 1 - 1e-6)))
-
-
-def _audited(evidence: Evidence, labels: LabelStore, answers: Sequence[Answer]) -> tuple[audits.Audit | None, Bools]:
-    """What the answers say, and the entries [N, C] that need not be asked again."""
-    done = np.zeros(evidence.t.shape, np.bool_)
-    if not answers:
-        return None, done
-    places = Places(labels)
-    t = []
-    for answer in answers:
-        known = answer.item in places.row and answer.label in places.column
-        entry = (places.row[answer.item], places.column[answer.label]) if known else None
-        if entry and answer.answer is not None:
-            done[entry] = True
-        if answer.kind == "missing" and answer.answer in (YES, NO):
-            t.append(evidence.t[entry] if entry else np.nan)
-    scores = np.array(t, np.float64)
-    log_odds = np.full(len(scores), np.nan)
-    finite = np.isfinite(scores)
-    log_odds[finite] = _log_odds(evidence, scores[finite])
-    return audits.of_answers(answers, log_odds), done
-
-
-def _doubted(
-    evidence: Evidence, labels: LabelStore, group_of: Mapping[int, str], most: int, before: int, done: Bools
-) -> tuple[list[Suggestion], Promise | None]:
-    """Observed labels that are probably wrong, and how many of them are."""
-    doubts = [("positive", evidence.positive & ~done, evidence.kept.wrong)]
-    if evidence.both:  # else the negatives are themselves candidates, or were chosen by somebody
-        doubts.append(("negative", evidence.negative & ~done & evidence.positive.any(axis=0), evidence.kept.missing))
-    found = []
-    for was, entries, chance_of in doubts if most else ():
-        row, label = np.nonzero(entries)
-        extreme = np.argsort(evidence.t[row, label] * (1 if was == "positive" else -1), kind="stable")[:most]
-        chances = chance_of(evidence.t[row, label][extreme])
-        for place, p in zip(extreme.tolist(), chances.tolist(), strict=True):
-            if p >= _LIKELY_WRONG:
-                item, name = str(labels.ids[int(row[place])]), labels.names[int(label[place])]
-                found.append(Suggestion(0, item, name, "wrong", was, p, group_of.get(int(label[place]), "")))
-    found = sorted(found, key=lambda one: -one.probability)[:most]
-    if not found:
-        return [], None
-    log_odds = logit(np.clip([one.probability for one in found], 1e-6, 1 - 1e-6))
-    ranked = [replace(one, rank=before + number) for number, one in enumerate(found, start=1)]
-    return ranked, from_probabilities(len(found), log_odds, 0.0, 1.0)

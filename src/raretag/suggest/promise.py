@@ -6,27 +6,32 @@ positives was marked, whatever their score, then above a cut that L marked entri
     H ~ NegativeBinomial(L + 1/2, c)        hidden positives, on average (L + 1/2) (1 - c) / c
 
 so the precision of K suggestions is H / K. c is averaged over what it may be. Where both states were observed, observed
-entries above the cut say it directly. Where somebody has answered a random part of the list, the interval is the exact
-binomial one of Clopper and Pearson and assumes nothing.
+entries above the cut give it directly. Where somebody has answered a random part of the list, the interval is the exact
+binomial one of Clopper and Pearson and assumes nothing; such answers also correct the probabilities of later lists.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from scipy.special import expit
 from scipy.stats import beta
 
-from raretag.suggest.kept import Kept
-from raretag.suggest.scale import Bools, Floats
+from raretag.suggest.answers import NO, YES, Answer
+from raretag.suggest.label_frequency import Bools, Floats, LabelFrequency
 
 MASS = 0.95
 _DRAWS = 4000
+_PRIOR = 3.0  # deviation of the shift before anybody has answered
 
 
 @dataclass(frozen=True)
 class Promise:
+    """The expected share of right suggestions among the first `size`, and its 95 % interval."""
+
     size: int
     expected: float
     low: float
@@ -57,10 +62,10 @@ def passing(t: Floats, chosen: Bools, by_rank: Bools, counted: Bools) -> int:
     return int((counted & (t >= np.minimum(common, lowest))).sum())
 
 
-def from_marks(size: int, passed: int, kept: Kept) -> Promise:
+def from_marks(size: int, passed: int, frequency: LabelFrequency) -> Promise:
     """`passed`: the marked entries above the cut."""
     generator = np.random.default_rng(0)  # the same list, the same promise
-    c = generator.choice(kept.share, _DRAWS, p=kept.weight)
+    c = generator.choice(frequency.share, _DRAWS, p=frequency.weight)
     return Promise.of_draws(size, generator.negative_binomial(passed + 0.5, c) / max(size, 1))
 
 
@@ -89,3 +94,53 @@ def exact(right: int, answered: int) -> Promise:
     low = 0.0 if right == 0 else float(beta.ppf(tail, right, answered - right + 1))
     high = 1.0 if right == answered else float(beta.ppf(1 - tail, right + 1, answered - right))
     return Promise(answered, right / answered, low, high)
+
+
+@dataclass(frozen=True)
+class Audit:
+    """What the answers to an earlier list reveal of that list, and of the suggestions still to come."""
+
+    listed: int  # suggestions in the file
+    answered: int  # with yes or no
+    right: int
+    is_random: bool  # answered in the order of the column `audit`
+    shift: float  # of the log odds of all probabilities
+    deviation: float
+
+    def promise(self) -> Promise:
+        """Of the audited list, if a random part of it was answered."""
+        return exact(self.right, self.answered)
+
+    def sentence(self) -> str:
+        p = self.promise()
+        counted = f"{self.right} of {self.answered} answers are yes: {p.expected:.2f} [{p.low:.2f}, {p.high:.2f}]"
+        if self.is_random:
+            return f"{counted}, exact for all {self.listed:,} suggestions of the audited list"
+        return f"{counted}; not answered in the order of `audit`, so exact for the answered ones only"
+
+
+def audit_answers(answers: Sequence[Answer], log_odds: Floats) -> Audit:
+    """`log_odds` [n]: those of the model for each answer that is yes or no, in order; NaN where it has none."""
+    missing = [answer for answer in answers if answer.kind == "missing"]
+    sure = [answer for answer in missing if answer.answer in (YES, NO)]
+    right = np.array([answer.answer == YES for answer in sure], np.float64)
+    tried = [answer.audit for answer in missing if answer.answer is not None]
+    places = [place for place in tried if place is not None]
+    is_random = bool(places) and len(places) == len(tried) and max(places) <= 1.1 * len(places) + 1
+    known = np.isfinite(log_odds)
+    shift, deviation = _shift(log_odds[known], right[known])
+    return Audit(len(missing), len(sure), int(right.sum()), is_random, shift, deviation)
+
+
+def _shift(log_odds: Floats, right: Floats) -> tuple[float, float]:
+    """The number that, added to all log odds, explains the answers best, and its deviation."""
+    shift = 0.0
+    for _ in range(50):
+        p = expit(log_odds + shift)
+        curvature = float((p * (1 - p)).sum()) + 1 / _PRIOR**2
+        step = (float((p - right).sum()) + shift / _PRIOR**2) / curvature
+        shift -= float(np.clip(step, -1, 1))
+        if abs(step) < 1e-9:
+            break
+    p = expit(log_odds + shift)
+    return shift, float(1 / np.sqrt((p * (1 - p)).sum() + 1 / _PRIOR**2))

@@ -1,9 +1,15 @@
-r"""How many of the true positives were marked, and what follows for an entry that is not marked.
+r"""How many of the true positives were marked (the label frequency), and what follows for entries that are not marked.
 
-Paper and code::
+First, scores of all labels on one scale, the log odds that an entry is marked::
+
+    z   out-of-fold logits [N, C], of any method, so on a scale of their own for each label
+    t = a_c + b_c z,  sigma(t) = P(marked | z)
+
+This is Platt scaling for each label, shrunk: three positives of a label do not fix its slope, so slopes are drawn to
+the mean slope of all labels. The order within a label stays that of its scores. Then, paper and code::
 
     t   log odds of being marked, out of fold          q = sigma(a + b t)   P(positive | t)
-    c   share kept: P(marked | positive)               e = P(marked | negative), the wrong marks
+    c   label frequency: P(marked | positive)          e = P(marked | negative), the wrong marks
 
     P(marked | t)                = e (1 - q) + c q
     P(positive | t, not marked)  = (1 - c) q / (1 - P(marked | t))
@@ -22,24 +28,66 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.optimize import minimize
 from scipy.special import expit, logit
 
-from raretag.suggest.scale import Floats
+Floats = NDArray[np.float64]
+Bools = NDArray[np.bool_]
 
-GRID = np.concatenate([np.arange(0.06, 0.98, 0.02), [0.99, 0.999]])  # shares kept that are weighed
+NEVER = -60.0  # the log odds of a label that nobody marked, about which nothing is known
+_WIDE, _SLOPE = 3.0, 0.3  # prior deviations of an intercept, and of a slope as a share of the mean slope
+_LEAST = 1e-3  # a slope below 0 would turn the order of a label around
+
+GRID = np.concatenate([np.arange(0.06, 0.98, 0.02), [0.99, 0.999]])  # label frequencies that are weighed
 _REGION = 3.0  # the fit looks at this many entries for each marked one: the top, which suggestions come from
-_BINS = 400
+_BINS = 400  # of scores, for the likelihood
+
+
+def on_one_scale(scores: Floats, marked: Bools, counted: Bools) -> Floats:
+    """t [N, C]; `marked` is what is predicted, `counted` are the entries that it is learnt from."""
+    spread = scores[counted].std() or 1.0 if counted.any() else 1.0
+    z = np.clip((scores - (scores[counted].mean() if counted.any() else 0.0)) / spread, -30, 30)
+    found = (marked & counted).sum(axis=0)
+    ones = np.ones(scores.shape[1])
+    free = _newton(z, marked, counted, ones, 2.0 * ones)
+    mean = max(float(np.average(free[1], weights=np.maximum(found, 1e-9))), _LEAST)
+    intercept, slope = _newton(z, marked, counted, mean * ones, _SLOPE * mean * ones)
+    t = intercept + np.maximum(slope, _LEAST) * z
+    t[:, found == 0] = NEVER
+    return np.asarray(t)
+
+
+def _newton(z: Floats, marked: Bools, counted: Bools, slope: Floats, deviation: Floats) -> Floats:
+    """Intercepts and slopes [2, C] with the highest posterior; the slope's prior is normal."""
+    share = ((marked & counted).sum(axis=0) + 0.5) / (counted.sum(axis=0) + 1.0)
+    start = np.log(share / (1 - share))  # of a label whose scores have no information
+    w = np.stack([start, slope])
+    target, weight = (marked & counted).astype(np.float64), counted.astype(np.float64)
+    for _ in range(50):
+        p = expit(w[0] + w[1] * z)
+        residual, variance = weight * p - target, weight * p * (1 - p)
+        g0 = residual.sum(0) + (w[0] - start) / _WIDE**2
+        g1 = (residual * z).sum(0) + (w[1] - slope) / deviation**2
+        h00 = variance.sum(0) + 1 / _WIDE**2
+        h01 = (variance * z).sum(0)
+        h11 = (variance * z * z).sum(0) + 1 / deviation**2
+        determinant = h00 * h11 - h01**2
+        step = np.stack([h11 * g0 - h01 * g1, h00 * g1 - h01 * g0]) / determinant
+        w -= step * np.minimum(1.0, 2.0 / np.maximum(np.abs(step).max(0), 1e-12))  # no leaps
+        if np.abs(step).max() < 1e-7:
+            break
+    return w
 
 
 @dataclass(frozen=True)
-class Kept:
-    """What the marks say of c: a weight for each possible share, and the curve that belongs to it."""
+class LabelFrequency:
+    """What the marks reveal of c: a weight for each possible share, and the curve that belongs to it."""
 
     share: Floats  # [S] c
     weight: Floats  # [S], adds up to 1
     curve: Floats  # [S, 3]: a, b and the log odds of e
-    told: bool  # the user gave c
+    given: bool  # by the user, not estimated
 
     def interval(self, mass: float = 0.95) -> tuple[float, float, float]:
         """The median of c, and the middle `mass` of it."""
@@ -70,8 +118,10 @@ class Kept:
         return expit(self.curve[:, :1] + self.curve[:, 1:2] * t[None, :]), expit(self.curve[:, 2:])
 
 
-def estimate_kept(t: Floats, marked: np.ndarray, share: float | None = None, *, blind: bool = False) -> Kept:
-    """From entries [n] and their marks; `share` is c where it is known; `blind`: do not trust the curve's shape."""
+def estimate_label_frequency(
+    t: Floats, marked: Bools, share: float | None = None, *, blind: bool = False
+) -> LabelFrequency:
+    """From entries [n] and their marks; `share` is c, if it is known; `blind`: do not trust the shape of the curve."""
     count = int(marked.sum())
     top = np.argsort(-t, kind="stable")[: max(int(_REGION * count), 200)]
     x, k, n = _binned(t[top], marked[top])
@@ -80,17 +130,17 @@ def estimate_kept(t: Floats, marked: np.ndarray, share: float | None = None, *, 
     curves = np.concatenate([curve for curve, _ in found])
     # One reading fits at least as well by construction, so each is weighed within itself and both count the same.
     weights = np.concatenate([_normal(np.exp((low.min() - low) * (not blind))) for _, low in found]) / 2
-    return Kept(np.tile(shares, 2), weights, curves, share is not None)
+    return LabelFrequency(np.tile(shares, 2), weights, curves, share is not None)
 
 
-def _binned(t: Floats, marked: np.ndarray) -> tuple[Floats, Floats, Floats]:
+def _binned(t: Floats, marked: Bools) -> tuple[Floats, Floats, Floats]:
     """Mean score, marked entries and all entries of each bin: the likelihood needs no more."""
     width = max(float(np.ptp(t)), 1e-9) / _BINS
     place = np.minimum(((t - t.min()) / width).astype(np.int64), _BINS - 1)
     n = np.bincount(place, minlength=_BINS).astype(np.float64)
     some = n > 0
-    k, x = np.bincount(place, marked, _BINS)[some], np.bincount(place, t, _BINS)[some] / n[some]
-    return x, k, n[some]
+    k = np.bincount(place, marked, _BINS)[some].astype(np.float64)
+    return np.bincount(place, t, _BINS)[some] / n[some], k, n[some]
 
 
 def _profile(x: Floats, k: Floats, n: Floats, shares: Floats, wrong_marks: bool) -> tuple[Floats, Floats]:
@@ -125,4 +175,4 @@ def _loss(w: Floats, x: Floats, k: Floats, n: Floats, c: float, wrong_marks: boo
 
 
 def _normal(weight: Floats) -> Floats:
-    return weight / weight.sum()
+    return np.asarray(weight / weight.sum())

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -18,21 +19,26 @@ from raretag.data.reading.parquet import target
 from raretag.data.reading.paths import inside
 from raretag.data.reading.roles import IDS, IMAGE_ENDINGS, TEXTS
 from raretag.data.reading.source import Head, Source
-from raretag.serve.items import Block, Maker
+
+if TYPE_CHECKING:  # readers.py opens tables with this file
+    from raretag.serve.readers import Block, Converter
+
+_UNNAMED_INDEX = re.compile(r"__index_level_\d+__")  # what pyarrow makes of the row numbers of a pandas frame
 
 
-class Frame:
-    """A DataFrame, or whatever else speaks Arrow, as a source of rows."""
+class FrameSource:
+    """A DataFrame, or any other object that pyarrow can read, as a source of rows."""
 
     path = Path("the table")
 
     def __init__(self, frame: Any) -> None:
         try:
-            self.arrow = pa.table(frame)
+            found = pa.table(frame)
         except (TypeError, ValueError, pa.ArrowException) as error:
             raise UserError(
                 f"a {type(frame).__name__} cannot be read as a table: {str(error).splitlines()[0]}"
             ) from None
+        self.arrow = found.select([name for name in found.column_names if not _UNNAMED_INDEX.fullmatch(name)])
         self.columns = tuple(map(str, self.arrow.column_names))
 
     def head(self) -> Head:
@@ -55,66 +61,70 @@ class Frame:
 
 
 @dataclass(frozen=True)
-class Chosen:
+class Columns:
     """Which columns the model reads, and which one names the items."""
 
     inputs: list[str]
     id: str | None
 
 
-def choose(source: Source, make: Maker, known: dict[str, Any], told: Sequence[str] | None) -> Chosen:
-    """Columns that the user names, else those of training, else the obvious ones."""
+def choose_columns(
+    source: Source, converter: Converter, trained: Mapping[str, Any], given: Sequence[str] | None
+) -> Columns:
+    """The columns that the user gives, else those that the model was trained on, else the obvious ones."""
     name = source.path.name
-    if make.kind == "tensors":
+    if converter.kind == "tensors" and len(converter.shape) != 1:
         raise UserError(
-            f"the model reads tensors of shape {list(make.shape)}, which '{name}' cannot hold; "
+            f"the model reads tensors of shape {list(converter.shape)}, which '{name}' cannot hold; "
             "expected a file of them (.npy or .safetensors)"
         )
-    role = {"images": "images", "features": "features"}.get(make.kind, "text")
-    wanted = list(told) if told else known.get(role) or []
+    role = {"images": "images", "features": "features", "tensors": "features"}.get(converter.kind, "text")
+    wanted = list(given) if given else trained.get(role) or []
     wanted = [wanted] if isinstance(wanted, str) else list(wanted)
-    id_ = known.get("id")
-    id_ = (
-        id_
-        if id_ in source.columns
-        else next((c for c in source.columns if c.lower() in IDS and c not in wanted), None)
-    )
+    id_ = trained.get("id")
+    if id_ not in source.columns:
+        id_ = next((column for column in source.columns if column.lower() in IDS and column not in wanted), None)
     for column in wanted:
         if column not in source.columns:
-            why = "which was named" if told else "which the model reads, as in training"
+            why = "which was named" if given else "which the model reads, as in training"
             raise UserError(f"{name} has no column '{column}', {why}; {nearest(column, source.columns)}")
-    return Chosen(wanted or _obvious(source, make, role, id_), id_)
+    if not wanted:
+        wanted = _obvious_features(source, converter, id_) if role == "features" else _obvious(source, role, id_)
+    return Columns(wanted, id_)
 
 
-def _obvious(source: Source, make: Maker, role: str, id_: str | None) -> list[str]:
+def _obvious_features(source: Source, converter: Converter, id_: str | None) -> list[str]:
     head = source.head().columns
-    if role == "features":
-        width = int(np.prod(make.description["shape"]))
-        found = [column for column in head if column != id_ and _numeric(head[column])]
-        lists = [column for column in found if is_list(head[column])]
-        if len(lists) == 1:
-            return lists
-        if len(found) == width:
-            return found
-        raise UserError(
-            f"{source.path.name} has {len(found)} columns of numbers and the model reads {width}, whose names are not "
-            "known; name them in order with --column, or columns=[...]"
-        )
-    words = [column for column in head if is_text(head[column]) and column != id_]
+    width = int(np.prod(converter.description["shape"] if converter.kind == "features" else converter.shape))
+    found = [column for column in head if column != id_ and _is_numeric(head[column])]
+    lists = [column for column in found if is_list(head[column])]
+    if len(lists) == 1:
+        return lists
+    if len(found) == width:
+        return found
+    raise UserError(
+        f"{source.path.name} has {len(found)} columns of numbers and the model reads {width}, whose names are not "
+        "known; name them in order with --column, or columns=[...]"
+    )
+
+
+def _obvious(source: Source, role: str, id_: str | None) -> list[str]:
+    head = source.head().columns
+    found = [column for column in head if is_text(head[column]) and column != id_]
     if role == "images":
-        words = [c for c in words if all(str(v).lower().endswith(IMAGE_ENDINGS) for v in head[c].to_pylist())]
+        found = [c for c in found if all(str(v).lower().endswith(IMAGE_ENDINGS) for v in head[c].to_pylist())]
     else:
-        words = [c for likely in TEXTS for c in words if c.lower() == likely][:1] or words
-    if len(words) != 1:
-        candidates = shown(words) if words else "none"
+        found = [c for likely in TEXTS for c in found if c.lower() == likely][:1] or found
+    if len(found) != 1:
+        candidates = shown(found) if found else "none"
         raise UserError(
             f"{source.path.name}: which column holds the {role}? candidates: {candidates}; "
             "name it with --column, or columns=[...]"
         )
-    return words
+    return found
 
 
-def _numeric(column: pa.Array) -> bool:
+def _is_numeric(column: pa.Array) -> bool:
     if is_list(column):
         return not pa.types.is_string(column.type.value_type)
     try:
@@ -123,16 +133,19 @@ def _numeric(column: pa.Array) -> bool:
         return False
 
 
-class Rows:
-    def __init__(self, source: Source, make: Maker, chosen: Chosen, folder: Path | None, allow_outside: bool) -> None:
-        self.source, self.make, self.chosen = source, make, chosen
+class TableReader:
+    """A `Reader` of the rows of a table."""
+
+    def __init__(
+        self, source: Source, converter: Converter, columns: Columns, folder: Path | None, allow_outside: bool
+    ) -> None:
+        self.source, self.converter, self.columns = source, converter, columns
         self.folder, self.allow_outside = folder or source.path.parent, allow_outside
-        self.total: int | None = None
-        if isinstance(source, Frame):
-            self.total = source.arrow.num_rows
+        self.total: int | None = source.arrow.num_rows if isinstance(source, FrameSource) else None
+        self.remarks = converter.remarks
 
     def blocks(self, rows: int, skip: int) -> Iterator[tuple[int, Block]]:
-        columns = list(dict.fromkeys([*self.chosen.inputs, *([self.chosen.id] if self.chosen.id else [])]))
+        columns = list(dict.fromkeys([*self.columns.inputs, *([self.columns.id] if self.columns.id else [])]))
         done = 0  # rows of the file before this batch
         for batch in self.source.batches(columns):
             first = min(max(skip - done, 0), batch.num_rows)
@@ -142,23 +155,23 @@ class Rows:
             done += batch.num_rows
 
     def _block(self, batch: pa.RecordBatch, before: int) -> Block:
-        named = [str(before + row + 1) for row in range(batch.num_rows)]
-        ids = texts(batch.column(self.chosen.id)).to_pylist() if self.chosen.id else named
-        if self.make.kind == "features":
-            return self.make(self._numbers(batch, before), ids)
-        words = texts(batch.column(self.chosen.inputs[0])).to_pylist()
-        if self.make.kind == "images":
-            ids = ids if self.chosen.id else words
+        row_numbers = [str(before + row + 1) for row in range(batch.num_rows)]
+        ids = texts(batch.column(self.columns.id)).to_pylist() if self.columns.id else row_numbers
+        if self.converter.kind in ("features", "tensors"):
+            return self.converter.convert(self._numbers(batch, before), ids)
+        words = texts(batch.column(self.columns.inputs[0])).to_pylist()
+        if self.converter.kind == "images":
+            ids = ids if self.columns.id else words
 
             def place(row: int) -> str:
                 return self.source.place(before + row)
 
             words = inside(self.folder, words, place, allow_outside=self.allow_outside)
-        return self.make(words, ids)
+        return self.converter.convert(words, ids)
 
     def _numbers(self, batch: pa.RecordBatch, before: int) -> Any:
         arrays = []
-        for name in self.chosen.inputs:
+        for name in self.columns.inputs:
             column = batch.column(name)
             try:
                 arrays.append(rows_of_numbers(column) if is_list(column) else numbers(column)[:, None])
@@ -167,11 +180,11 @@ class Rows:
                 raise UserError(
                     f"{where}: {str(error.value)[:60]!r} in the column {name!r}; expected a number"
                 ) from None
-        return self.make.check(narrowed(np.concatenate(arrays, axis=1)))
+        return self.converter.checked(narrowed(np.concatenate(arrays, axis=1)))
 
     def fingerprint(self) -> str:
-        if isinstance(self.source, Frame):
-            return f"{self.source.arrow.num_rows} {self.chosen}"
+        if isinstance(self.source, FrameSource):
+            return f"{self.source.arrow.num_rows} {self.columns}"
         state = self.source.path.stat()
-        mark = f"{self.source.path.resolve()} {state.st_size} {state.st_mtime_ns} {self.chosen}"
+        mark = f"{self.source.path.resolve()} {state.st_size} {state.st_mtime_ns} {self.columns}"
         return hashlib.sha256(mark.encode()).hexdigest()

@@ -1,7 +1,8 @@
-"""What the labels of a data set allow to be said about its unknown entries: from positives alone, or from both states.
+"""How probable it is that an unknown entry is positive, from the positives of a data set alone, or from both states.
 
-Positives alone: an entry is marked (observed positive) or a candidate; see kept.py. If nothing is unknown the observed
-negatives are the candidates: a list of tags that "not listed" made negative is the commonest case.
+Positives alone: an entry is marked (observed positive) or a candidate; see label_frequency.py. If nothing is
+unknown, the observed negatives are the candidates: lists of tags, where "not listed" means negative, are the commonest
+case.
 
 Both states: among observed entries q = P(positive | t) is fitted directly. Unknown entries may be positive more or less
 often; with the missingness the same for all scores of a state, their log odds differ by one number, which the scores of
@@ -19,9 +20,8 @@ from scipy.stats import rankdata
 
 from raretag.core.errors import UserError
 from raretag.core.targets import Targets
-from raretag.suggest.kept import Kept, estimate_kept
+from raretag.suggest.label_frequency import Bools, Floats, LabelFrequency, estimate_label_frequency, on_one_scale
 from raretag.suggest.promise import Promise, from_both, from_marks, passing
-from raretag.suggest.scale import Bools, Floats, on_one_scale
 
 _CHOSEN = 0.6  # observed negatives that outscore unknown entries this often were not drawn at random
 _AT_MOST = 300_000  # unknown entries that the ratio is fitted on
@@ -29,47 +29,52 @@ RATIOS = np.linspace(-6.0, 3.0, 181)  # log odds ratios that are weighed
 
 
 @dataclass(frozen=True)
-class Evidence:
+class EntryProbabilities:
+    """What scores and labels together reveal of each entry."""
+
     t: Floats  # [N, C] log odds of a mark, all labels on one scale
     positive: Bools  # [N, C] observed positives
     negative: Bools  # [N, C] observed negatives
     candidates: Bools  # [N, C] entries that may be missing positives
-    kept: Kept  # from positives alone, or of observed entries
+    frequency: LabelFrequency  # from positives alone, or of observed entries
     log_ratio: Floats | None  # draws; None: positives alone
     single: bool = False  # every item has exactly one mark
 
     @property
     def both(self) -> bool:
+        """Whether labels of both states were observed."""
         return self.log_ratio is not None
 
     def probability(self, t: Floats) -> Floats:
         """P(positive) of candidates."""
         if self.log_ratio is None:
-            return self.kept.missing(t)
-        return np.mean([expit(t + ratio) for ratio in self.log_ratio[:: max(1, len(self.log_ratio) // 50)]], axis=0)
+            return self.frequency.missing(t)
+        some = self.log_ratio[:: max(1, len(self.log_ratio) // 50)]
+        return np.asarray(np.mean([expit(t + ratio) for ratio in some], axis=0))
 
     def promise(self, chosen: Bools, by_rank: Bools) -> Promise:
         """Of a list of candidates, both [N, C]."""
         size = int(chosen.sum())
         positives = passing(self.t, chosen, by_rank, self.positive)
         if self.log_ratio is None:
-            return from_marks(size, positives, self.kept)
+            return from_marks(size, positives, self.frequency)
         return from_both(size, positives, passing(self.t, chosen, by_rank, self.negative), self.log_ratio)
 
     def assumption(self) -> str:
+        """What the probabilities rest on, in a sentence."""
         if self.both:
             return (
                 "labels of both states were observed: assumes that which labels are unknown does not depend on the "
                 "score within a state"
             )
-        middle, low, high = self.kept.interval()
-        if self.single and not self.kept.told:
+        middle, low, high = self.frequency.interval()
+        if self.single and not self.frequency.given:
             return (
-                "every item has exactly one mark, so an item's other positives were left out and nothing says how many "
-                "there are: give --kept or --audit"
+                "every item has exactly one mark, so an item's other positives were left out and the scores do not "
+                "show how many: give --kept or --audit"
             )
-        if self.kept.told:
-            return f"{middle:.0%} of the positives are marked, as told: assumes that this does not depend on the score"
+        if self.frequency.given:
+            return f"{middle:.0%} of the positives are marked, as given: assumes that this does not depend on the score"
         sure = "" if high - low < 0.25 else " - the scores do not fix it: give --kept or --audit"
         return (
             f"{middle:.0%} of the positives are marked, between {low:.0%} and {high:.0%} from the scores alone{sure}; "
@@ -77,24 +82,28 @@ class Evidence:
         )
 
 
-def weigh(logits: Floats, targets: Targets, kept: float | None = None) -> Evidence:
-    """From out-of-fold logits [N, C]."""
+def estimate_probabilities(
+    logits: Floats, targets: Targets, label_frequency: float | None = None
+) -> EntryProbabilities:
+    """From out-of-fold logits [N, C]; `label_frequency`: the share of the true positives that are marked, if known."""
     observed, value = targets.observed.numpy(), targets.value.numpy()
     positive, negative = observed & (value == 1), observed & (value == 0)
     if not positive.any():
         raise UserError("no training item has a positive label: nothing can be suggested; are the labels read rightly?")
     candidates = ~observed if not observed.all() else negative
-    if observed.all() or not negative.any() or kept is not None or are_chosen(logits, negative, ~observed):
+    if observed.all() or not negative.any() or label_frequency is not None or are_chosen(logits, negative, ~observed):
         counted = positive | candidates
         t = on_one_scale(logits, positive, counted)
         usable = counted & positive.any(axis=0)
         single = not observed.all() and bool((positive.sum(axis=1) == 1).all())  # then a mark depends on other labels
-        found = estimate_kept(t[usable], positive[usable], kept, blind=single)
-        return Evidence(t, positive, negative, candidates, found, None, single)
+        found = estimate_label_frequency(t[usable], positive[usable], label_frequency, blind=single)
+        return EntryProbabilities(t, positive, negative, candidates, found, None, single)
     t = on_one_scale(logits, positive, observed)
     usable = observed & positive.any(axis=0)
     ratio = estimate_ratio(t, positive, observed)
-    return Evidence(t, positive, negative, candidates, estimate_kept(t[usable], positive[usable]), ratio)
+    return EntryProbabilities(
+        t, positive, negative, candidates, estimate_label_frequency(t[usable], positive[usable]), ratio
+    )
 
 
 def are_chosen(logits: Floats, negative: Bools, unknown: Bools) -> bool:
@@ -110,9 +119,9 @@ def are_chosen(logits: Floats, negative: Bools, unknown: Bools) -> bool:
 
 def estimate_ratio(t: Floats, positive: Bools, observed: Bools) -> Floats:
     """Draws of the log ratio of the odds of a positive: unknown entries against observed ones of the same score."""
-    seen = np.maximum(observed.sum(axis=0), 1)  # [C]
-    prior = np.clip((positive & observed).sum(axis=0) / seen, 1e-6, 1 - 1e-6)
-    row, label = np.nonzero(~observed & (positive.any(axis=0))[None, :])
+    counts = np.maximum(observed.sum(axis=0), 1)  # [C]
+    prior = np.clip((positive & observed).sum(axis=0) / counts, 1e-6, 1 - 1e-6)
+    row, label = np.nonzero(~observed & positive.any(axis=0, keepdims=True))
     if not len(row):
         return np.zeros(1)
     step = -(-len(row) // _AT_MOST)

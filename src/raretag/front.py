@@ -1,0 +1,143 @@
+"""What `import raretag` offers to a notebook: train, look at a data set, and a run that predicts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from torch import nn
+
+from raretag.config.settings import Config, Train, checked, data_of, put
+from raretag.core.errors import UserError
+from raretag.core.listener import Listener
+from raretag.core.method import Method, OwnLoss
+from raretag.core.registry import nearest
+from raretag.core.solver import Solver
+from raretag.data.dataset import DataSet
+from raretag.runs import run as runs
+from raretag.runs.record import Metrics
+
+if TYPE_CHECKING:
+    from raretag.serve.predictions import Predictions
+
+Data = DataSet | str | Path | tuple[Any, Any]
+Chosen = str | Mapping[str, Any] | Method | Solver | type[Method] | Callable[..., Any]
+
+
+@dataclass(frozen=True)
+class Run(runs.Run):
+    """A trained model with everything that is known about it.
+
+    `record` is what `record.json` holds, `metrics` its final numbers, `folder` where it was written (None: nowhere).
+    """
+
+    @property
+    def metrics(self) -> Metrics:
+        """On the test items, by group: `run.metrics.mAP.total`, `run.metrics.mAP.of("tail")`."""
+        return self.record.metrics.final
+
+    def predict(self, data: Any = None, **options: Any) -> Predictions:
+        """Probabilities and decisions for new items; the arguments are those of `Model.predict`."""
+        from raretag.serve.model import load
+
+        return load(self).predict(data, **options)
+
+    def __repr__(self) -> str:
+        number = self.metrics.mAP.total
+        shown = "not measured" if number is None else f"{100 * number:.1f}"
+        return f"Run({self.record.method.name} on {self.record.data.name}, mAP {shown}, folder={self.folder})"
+
+
+def train(
+    data: Data,
+    model: nn.Module | None = None,
+    method: Chosen = "auto",
+    *,
+    out: Path | str | None = None,
+    overwrite: bool = False,
+    resume: bool = False,
+    listener: Listener | None = None,
+    **settings: Any,
+) -> Run:
+    """Train, measure, and return the run; with `out` it is also written into a folder.
+
+    data        a data set (`raretag.data.from_arrays` and its like), a pair (X, Y) of arrays, a file, or a name
+    model       any module from inputs to logits; None: what suits the data
+    method      a name (`raretag list methods`), {"name": ..., option: value}, a method or a solver, or a loss of your
+                own: a function of (logits, targets) that gives a number
+    listener    gets messages and progress; None: a progress bar
+    settings    as on the command line: epochs=5 or batch_size=64 (of the section `train`), seed=1, and whole sections
+                such as sampler="class_aware", head={"name": "cosine"}, data={"hide": "ppl", "keep": 0.4}
+
+    >>> import numpy as np
+    >>> X = np.random.default_rng(0).normal(size=(120, 4)).astype("float32")
+    >>> run = train((X, X > 0.5), listener=Listener())
+    >>> run.record.method.name, run.predict(X[:2]).probabilities.shape
+    ('committee', (2, 4))
+    """
+    from raretag.engine.run import run
+
+    own = method if isinstance(method, (Method, Solver)) else None
+    if own is None and not isinstance(method, (str, Mapping)):
+        own = method() if isinstance(method, type) else OwnLoss(method)
+    config = configuration(data, _name_of(method) if own is not None else method, settings)
+    if listener is not None:
+        found = run(config, out, data=_data_set(data), model=model, method=own, resume=resume, overwrite=overwrite,
+                    listener=listener)  # fmt: skip
+    else:
+        from raretag.cli.progress import Bar
+
+        with Bar(config) as bar:
+            found = run(config, out, data=_data_set(data), model=model, method=own, resume=resume,
+                        overwrite=overwrite, listener=bar)  # fmt: skip
+    return Run(**{field.name: getattr(found, field.name) for field in fields(runs.Run)})
+
+
+def configuration(data: Any, method: str | Mapping[str, Any], settings: Mapping[str, Any]) -> Config:
+    """The settings of `train`, checked.
+
+    >>> configuration("digits", "focal", {"epochs": 3, "sampler": "class_aware"}).train.epochs
+    3
+    """
+    tree: dict[str, Any] = {"method": {"name": method} if isinstance(method, str) else dict(method)}
+    if isinstance(data, (str, Path)):
+        tree["data"] = data_of(str(data))
+    for key, value in settings.items():
+        path = key.replace("__", ".")
+        if path in Train.model_fields:
+            put(tree, f"train.{path}", value)
+        elif path.split(".")[0] not in Config.model_fields:
+            known = [*Train.model_fields, *Config.model_fields]
+            raise UserError(f"there is no setting '{key}'; {nearest(key, known)}")
+        elif isinstance(value, Mapping):
+            for option, inner in value.items():
+                put(tree, f"{path}.{option}", inner)
+        else:
+            put(tree, f"{path}.name" if path in _NAMED else path, value)
+    return checked(tree)
+
+
+_NAMED = ("data", "encoder", "model", "branches", "head", "sampler")
+
+
+def _data_set(data: Data) -> DataSet | None:
+    """None: the configuration names the data."""
+    if isinstance(data, (str, Path)):
+        return None
+    if isinstance(data, DataSet):
+        return data
+    if isinstance(data, tuple) and len(data) == 2:
+        from raretag.data import from_arrays
+
+        return from_arrays(*data)
+    raise UserError(
+        f"data is a {type(data).__name__}; expected a data set from raretag.data, a pair (X, Y), a file or a name"
+    )
+
+
+def _name_of(method: Any) -> str:
+    """`module:Class` of a method that was not named, for the record."""
+    maker = method if isinstance(method, type) or not isinstance(method, (Method, Solver)) else type(method)
+    return f"{maker.__module__}:{getattr(maker, '__qualname__', type(maker).__qualname__)}"

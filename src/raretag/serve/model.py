@@ -1,0 +1,143 @@
+"""`raretag.load(RUN)`: a trained model that predicts labels of new items."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from raretag.core.errors import UserError
+from raretag.labels.collection import Inputs
+from raretag.serve.network import Network, load_card, load_network
+from raretag.serve.predictions import Predictions
+from raretag.serve.readers import Reader, ReadOptions, open_reader
+
+ENTRIES = 4_000_000  # probabilities that are in memory at once: what bounds it, however long the data
+MOST_ROWS = 4096
+
+
+def load(folder: Path | str, *, model: nn.Module | None = None, device: str = "cpu") -> Model:
+    """The trained model of a run folder, of which only card.json and model.safetensors are needed.
+
+    Args:
+        folder: A run folder, as `raretag train` leaves it, or a folder with a copy of those two files.
+        model: The module, with any weights, if the run was trained with one of your own.
+        device: Where predictions are computed, as torch names it: "cpu", "cuda", "cuda:1", "mps".
+
+    Raises `UserError` if the card was edited, or if card, weights and model do not belong together.
+    """
+    card = load_card(folder)
+    return Model(load_network(Path(folder), card, model), card, device)
+
+
+class Model:
+    """A trained model with its thresholds and calibration; made by `load`.
+
+    Attributes:
+        labels: The names of the labels, in the order of all columns.
+        thresholds: [C] float64; a label is chosen if its calibrated probability is above its threshold.
+        card: All that is known of the model: how items become inputs, the configuration of its run, counts of training.
+        network: The module that maps input tensors to logits.
+    """
+
+    def __init__(self, network: Network, card: dict[str, Any], device: str = "cpu") -> None:
+        self.card, self.labels = card, tuple(card["labels"])
+        try:
+            self.network = network.to(device).eval()
+        except (RuntimeError, AssertionError) as error:
+            raise UserError(f"the device '{device}' cannot be used: {str(error).splitlines()[0]}") from None
+        self.device = torch.device(device)
+        self.thresholds = torch.tensor(card["thresholds"], dtype=torch.float64)  # [C], of calibrated probabilities
+        self.scale = torch.tensor(card["calibration"]["scale"], dtype=torch.float64)
+        self.shift = torch.tensor(card["calibration"]["shift"], dtype=torch.float64)
+
+    def predict(
+        self,
+        data: Any = None,
+        *,
+        part: str | None = None,
+        columns: Sequence[str] | None = None,
+        folder: Path | str | None = None,
+        allow_outside: bool = False,
+        bad_items: str = "fail",
+        encoder: Path | str | None = None,
+        batch_size: int = 256,
+    ) -> Predictions:
+        """Probabilities and decisions for all of `data`, in memory.
+
+        Args:
+            data: An array or tensor [N, ...], a scipy matrix, a list of texts or of paths of images, a DataFrame
+                (pandas, polars or pyarrow), the path of a table, of a folder of images or of an array, or a data set
+                by name. A model of feature vectors takes a DataFrame with one column of numbers per feature as well
+                as an array, whichever it was trained on. Default: the run's own data.
+            part: "train", "validation" or "test", of a data set by name or of a table as training divides it.
+                Default: "test" for a data set, all rows of a table.
+            columns: Which columns of a table to read, in the order of training, if their names differ from training.
+            folder: Where the image paths of a table begin. Default: the folder of the table.
+            allow_outside: Image paths of a table may lead out of that folder.
+            bad_items: What becomes of unreadable images and blank features: "fail", or "skip" to leave them out.
+            encoder: The folder of the sentence encoder, if it has moved since training.
+            batch_size: How many items go through the network at once.
+        """
+        options = ReadOptions(part, columns, _path(folder), allow_outside, bad_items, _path(encoder))
+        found = [block for _, block in self.stream(open_reader(data, self.card, options), batch_size=batch_size)]
+        return Predictions(
+            [name for block in found for name in block.ids],
+            self.labels,
+            np.concatenate([np.empty((0, len(self.labels)), np.float32), *(b.probabilities for b in found)]),
+            np.concatenate([np.empty((0, len(self.labels)), np.bool_), *(b.chosen for b in found)]),
+        )
+
+    def stream(self, reader: Reader, *, batch_size: int = 256, skip: int = 0) -> Iterator[tuple[int, Predictions]]:
+        """Block by block, with bounded memory: how many items a block covers, and the predictions for them.
+
+        Args:
+            reader: The items, as `raretag.serve.readers.open_reader` opens them.
+            batch_size: How many items go through the network at once.
+            skip: How many items to leave out at the beginning.
+        """
+        for count, block in reader.blocks(self.block_rows, skip):
+            yield count, self.decide(block.ids, self.logits(block.inputs, batch_size))
+
+    @property
+    def block_rows(self) -> int:
+        """How many items are predicted at a time, so that memory stays bounded."""
+        return max(1, min(MOST_ROWS, ENTRIES // len(self.labels)))
+
+    def decide(self, ids: Sequence[str], logits: Tensor) -> Predictions:
+        """From logits [N, C] to calibrated probabilities and chosen labels."""
+        probabilities = self.probabilities(logits)
+        chosen = probabilities > self.thresholds
+        return Predictions(ids, self.labels, probabilities.float().numpy(), chosen.numpy())
+
+    def probabilities(self, logits: Tensor) -> Tensor:
+        """[N, C] float64, calibrated."""
+        return torch.sigmoid(logits.double() * self.scale + self.shift)
+
+    @torch.inference_mode()
+    def logits(self, inputs: Inputs | Tensor, batch_size: int = 256) -> Tensor:
+        """[N, C] on the CPU, not calibrated; `inputs` are tensors as the network reads them."""
+        if batch_size < 1:
+            raise UserError(f"batch_size is {batch_size}; expected 1 or more")
+        parts = [torch.empty(0, len(self.labels))]
+        for rows in torch.split(torch.arange(len(inputs)), batch_size):
+            batch = inputs[rows] if isinstance(inputs, Tensor) else inputs.batch(rows)
+            try:
+                parts.append(self.network(batch.to(self.device)).cpu())
+            except RuntimeError as error:
+                raise UserError(
+                    f"inputs of shape {list(batch.shape[1:])} do not fit the model, which reads "
+                    f"{self.card['input_shape']} ({str(error).splitlines()[0]})"
+                ) from None
+        return torch.cat(parts)
+
+
+Predictor = Model  # its earlier name
+
+
+def _path(given: Path | str | None) -> Path | None:
+    return None if given is None else Path(given).expanduser()
