@@ -74,7 +74,7 @@ def test_counts_of_words_become_the_weights_of_training(tmp_path):
     (tmp_path / "texts.jsonl").write_text("\n".join(rows))
     model = raretag.load(train(tmp_path / "run", [], tmp_path / "texts.jsonl"))
     export(model, tmp_path / "m.onnx", preprocess=True)
-    words = model.card["inputs"]["words"]
+    words = model.card.inputs["words"]
     texts = ["rain rain and sun", "", "snow"]
     counts = torch.tensor([[float(text.split().count(word)) for word in words] for text in texts])
     (logits,) = outputs(tmp_path / "m.onnx", counts)

@@ -16,8 +16,8 @@ from safetensors.torch import load_file, save_file
 import raretag
 from raretag.core.errors import UserError
 from raretag.data.python import from_arrays
-from raretag.runs.card import read_card
 from raretag.data.sources import load as load_data
+from raretag.runs.card import read_card, seal_of
 from raretag.serve.readers import ReadOptions, open_reader
 from raretag.serve.retune import retune
 from support.served import digits, feature_rows, train
@@ -46,17 +46,19 @@ def copied(run, tmp_path):
 
 def edit(folder, seal=False, **changes):
     card = {**json.loads((folder / "card.json").read_text()), **changes}
-    write_card(folder, card) if seal else (folder / "card.json").write_text(json.dumps(card))
+    if seal:
+        card["seal"] = seal_of(card)
+    (folder / "card.json").write_text(json.dumps(card))
 
 
 def test_two_files_are_enough_and_say_what_the_run_said(run, copied):
     found = raretag.load(copied).predict(part="test")
     logits = load_file(run / "logits.safetensors")["test"].double()
     card = read_card(run)
-    calibrated = logits * torch.tensor(card["calibration"]["scale"]) + torch.tensor(card["calibration"]["shift"])
+    calibrated = logits * torch.tensor(card.calibration.scale) + torch.tensor(card.calibration.shift)
     np.testing.assert_allclose(found.probabilities, calibrated.sigmoid().numpy(), atol=1e-6)
-    decided = calibrated.sigmoid() > torch.tensor(card["thresholds"], dtype=torch.float64)
-    near = (calibrated.sigmoid() - torch.tensor(card["thresholds"])).abs() < 1e-6
+    decided = calibrated.sigmoid() > torch.tensor(card.thresholds, dtype=torch.float64)
+    near = (calibrated.sigmoid() - torch.tensor(card.thresholds)).abs() < 1e-6
     assert ((torch.from_numpy(found.chosen) == decided) | near).all()
 
 
@@ -101,7 +103,7 @@ def test_a_sealed_card_that_contradicts_itself_is_refused(copied, changes, reaso
 
 
 def test_a_card_with_other_labels_than_weights_is_refused(copied):
-    card = read_card(copied)
+    card = json.loads((copied / "card.json").read_text())
     nine = {key: card[key][:9] for key in ("labels", "thresholds", "training_positives", "training_negatives")}
     nine["calibration"] = {key: values[:9] for key, values in card["calibration"].items()}
     edit(copied, seal=True, **nine)
@@ -264,8 +266,7 @@ def test_images_of_a_folder_a_table_and_memory_through_a_frozen_encoder(tmp_path
     with pytest.raises(UserError, match=r"05.png"):
         model.predict(tmp_path / "photos")
     assert len(model.predict(tmp_path / "photos", bad_items="skip")) == 29
-    card = read_card(folder)
-    write_card(folder, {**card, "encoder": {"sha256": "0" * 64}})
+    edit(folder, seal=True, encoder={"sha256": "0" * 64})
     with pytest.raises(UserError, match="other weights"):
         raretag.load(folder)
 
@@ -295,8 +296,9 @@ def test_thresholds_can_be_tuned_again_and_nothing_else_changes(run, tmp_path):
     shutil.copytree(run, tmp_path / "run")
     before = read_card(tmp_path / "run")
     after = retune(tmp_path / "run", goal="recall", wanted=0.9)
-    assert after["tuned"]["goal"] == "recall"
-    changed = {key for key in before if before[key] != read_card(tmp_path / "run")[key]}
+    assert after.tuned["goal"] == "recall"
+    new = read_card(tmp_path / "run").model_dump()
+    changed = {key for key, value in before.model_dump().items() if value != new[key]}
     assert changed <= {"thresholds", "tuned", "seal", "calibration"}
     assert "thresholds" in changed
     chosen = raretag.load(tmp_path / "run").predict().chosen.mean()
@@ -310,4 +312,4 @@ def test_thresholds_can_be_tuned_again_and_nothing_else_changes(run, tmp_path):
 def test_a_named_set_with_other_inputs_is_refused(run):
     card = read_card(run)
     with pytest.raises(UserError, match="another way"):
-        open_reader("digits", {**card, "input_shape": [1, 8, 8]}, ReadOptions(part="test"))
+        open_reader("digits", card.model_copy(update={"input_shape": [1, 8, 8]}), ReadOptions(part="test"))

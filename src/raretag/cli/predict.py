@@ -63,7 +63,7 @@ def predict(
             write_table(found.table(top), sys.stdout.buffer, ".csv", header=number == 0)
             sys.stdout.flush()
     else:
-        made_from = {"seal": model.card["seal"], "items": reader.fingerprint(), "top": top, "bad": options.bad_items}
+        made_from = {"seal": model.seal, "items": reader.fingerprint(), "top": top, "bad": options.bad_items}
         file = PredictionsFile(out, made_from, overwrite=overwrite)
         if file.done:
             screen(error=True).print(f"continuing after {file.done:,} items that were done before")
@@ -98,7 +98,7 @@ def tune(
         card = retune(run, threshold=wanted, calibrate=calibrate)
     else:
         card = retune(run, goal=goal, wanted=wanted, calibrate=calibrate)  # type: ignore[arg-type]
-    thresholds, notes = sorted(card["thresholds"]), card["tuned"]
+    thresholds, notes = sorted(card.thresholds), card.tuned
     print(
         f"{len(thresholds)} thresholds for {goal}{'' if wanted is None else f' {wanted}'}: "
         f"{thresholds[0]:.3f} to {thresholds[-1]:.3f}, median {thresholds[len(thresholds) // 2]:.3f}"

@@ -32,7 +32,7 @@ from torch import Tensor
 
 from raretag.config.settings import Config, compose
 from raretag.core.errors import UserError
-from raretag.core.listener import Listener
+from raretag.core.listener import SILENT, Listener, Step
 from raretag.core.targets import Targets
 from raretag.data.sources import load, positives_of
 from raretag.engine.out_of_fold import train_without, with_features
@@ -51,6 +51,23 @@ RESAMPLES = 200
 
 class OutOfTimeError(Exception):
     """The budget is used up in the middle of a run."""
+
+
+class Timekeeper(Listener):
+    """Reads the clock after every epoch, and stops a training that goes on after the end of the budget."""
+
+    def __init__(self, clock: Callable[[], float], end: float | None = None) -> None:
+        self.clock, self.end = clock, end
+        self.ticks: list[float] = []  # after each epoch
+
+    def epoch(self, step: Step, row: dict[str, Any]) -> None:
+        self.ticks.append(self.clock())
+        if self.end is not None and self.ticks[-1] > self.end:
+            raise OutOfTimeError
+
+    def progress(self, share: float) -> None:
+        if self.end is not None and self.clock() > self.end:
+            raise OutOfTimeError
 
 
 @dataclass(frozen=True)
@@ -116,7 +133,7 @@ def recommend(
     changes: Sequence[str] = (),
     *,
     minutes: float = 5.0,
-    listener: Listener | None = None,
+    listener: Listener = SILENT,
     clock: Callable[[], float] = time.monotonic,
 ) -> Outcome:
     """Which method suits a data set: a race of a few, cross-validated on its training items.
@@ -144,16 +161,15 @@ def race(
     *,
     minutes: float = 5.0,
     folds: int | None = None,
-    listener: Listener | None = None,
+    listener: Listener = SILENT,
     clock: Callable[[], float] = time.monotonic,
 ) -> Outcome:
     """`configs`: each candidate with its whole configuration, the simplest first; `folds`: default: as time allows."""
     if minutes <= 0 or (folds is not None and folds < 2):
         raise UserError(f"{minutes:g} minutes and {folds} folds; expected more than 0 minutes and 2 folds or more")
-    listener = listener or Listener()
     end = clock() + 60 * minutes
     first = configs[-1][1]
-    data, encoded = with_features(data, first, listener.message)
+    data, encoded = with_features(data, first, listener)
     configs = [(one, config.model_copy(update={"encoder": encoded.encoder})) for one, config in configs]
     listener.message(f"{len(configs)} methods race for up to {minutes:g} minutes")
     remarks: list[str] = []
@@ -196,9 +212,7 @@ def race(
                 continue
             started = clock()
             try:
-                scores = train_without(
-                    config, data, rows, lambda epochs: stop_unless(clock() <= end or not any(done.values()))
-                )
+                scores = train_without(config, data, rows, Timekeeper(clock, end if any(done.values()) else None))
             except OutOfTimeError:
                 continue
             # The models of two folds share no scale, but both rank items of the same kind: ranks can be pooled.
@@ -239,11 +253,6 @@ def is_tie(behind: Difference) -> bool:
     return behind.value >= -TIE and behind.high >= 0
 
 
-def stop_unless(in_time: bool) -> None:
-    if not in_time:
-        raise OutOfTimeError
-
-
 def sampled(
     data: DataSet,
     configs: Sequence[tuple[Candidate, Config]],
@@ -277,10 +286,11 @@ def cost(config: Config, data: DataSet, clock: Callable[[], float]) -> float:
     """Seconds of a whole run for each item, from its second epoch: the first has the cost of a start in it."""
     short = config.model_copy(update={"train": config.train.model_copy(update={"epochs": 2})})
     held = np.arange(len(data.train) // 3)
-    ticks = [clock()]
-    train_without(short, data, held, lambda epochs: ticks.append(clock()))
-    epochs = config.train.epochs if len(ticks) == 3 else 1  # a method that solves has none
-    return (ticks[-1] - ticks[-2]) * epochs / (len(data.train) - len(held))
+    keeper, started = Timekeeper(clock), clock()
+    train_without(short, data, held, keeper)
+    ticks = keeper.ticks or [clock()]  # a method that solves has no epochs
+    seconds = ticks[-1] - (started if len(ticks) == 1 else ticks[-2])
+    return seconds * (config.train.epochs if len(ticks) == 2 else 1) / (len(data.train) - len(held))
 
 
 def drawn(data: DataSet, size: int, seed: int) -> NDArray[np.int64]:

@@ -61,8 +61,8 @@ def export(model: Model, path: Path | str, *, preprocess: bool = False, decide: 
 def metadata(model: Model) -> dict[str, str]:
     """What a user of the file must know, as JSON."""
     card = model.card
-    known = {key: card[key] for key in ("labels", "thresholds", "calibration", "input_shape")}
-    inputs = {key: value for key, value in card["inputs"].items() if key not in ("words", "idf")}
+    known = card.model_dump(include={"labels", "thresholds", "calibration", "input_shape"})
+    inputs = {key: value for key, value in card.inputs.items() if key not in ("words", "idf")}
     return {"raretag": json.dumps({**known, "inputs": inputs})}
 
 
@@ -244,9 +244,8 @@ class Decided(nn.Module):
 
 def graph_of(model: Model, *, preprocess: bool, decide: bool) -> tuple[Graph, Tensor]:
     """The graph, and two items to try it with."""
-    card = model.card
-    shape = tuple(card["input_shape"])
-    before, example = preprocessing(card["inputs"], shape) if preprocess else (nn.Identity(), torch.randn(2, *shape))
+    shape = tuple(model.card.input_shape)
+    before, example = preprocessing(model.card.inputs, shape) if preprocess else (nn.Identity(), torch.randn(2, *shape))
     after = Decided(model) if decide else nn.Identity()
     return Graph(before, model.network.cpu(), after).eval(), example
 

@@ -12,7 +12,8 @@ from torch import Tensor, nn
 
 from raretag.core.errors import UserError
 from raretag.labels.collection import Inputs
-from raretag.serve.network import Network, load_card, load_network
+from raretag.runs.card import Card, read_card
+from raretag.serve.network import Network, load_network
 from raretag.serve.predictions import Predictions
 from raretag.serve.readers import Reader, ReadOptions, open_reader
 
@@ -30,7 +31,7 @@ def load(folder: Path | str, *, model: nn.Module | None = None, device: str = "c
 
     Raises `UserError` if the card was edited, or if card, weights and model do not belong together.
     """
-    card = load_card(folder)
+    card = read_card(folder)
     return Model(load_network(Path(folder), card, model), card, device)
 
 
@@ -44,16 +45,16 @@ class Model:
         network: The module that maps input tensors to logits.
     """
 
-    def __init__(self, network: Network, card: dict[str, Any], device: str = "cpu") -> None:
-        self.card, self.labels = card, tuple(card["labels"])
+    def __init__(self, network: Network, card: Card, device: str = "cpu") -> None:
+        self.card, self.labels = card, tuple(card.labels)
         try:
             self.network = network.to(device).eval()
         except (RuntimeError, AssertionError) as error:
             raise UserError(f"the device '{device}' cannot be used: {str(error).splitlines()[0]}") from None
         self.device = torch.device(device)
-        self.thresholds = torch.tensor(card["thresholds"], dtype=torch.float64)  # [C], of calibrated probabilities
-        self.scale = torch.tensor(card["calibration"]["scale"], dtype=torch.float64)
-        self.shift = torch.tensor(card["calibration"]["shift"], dtype=torch.float64)
+        self.thresholds = torch.tensor(card.thresholds, dtype=torch.float64)  # [C], of calibrated probabilities
+        self.scale = torch.tensor(card.calibration.scale, dtype=torch.float64)
+        self.shift = torch.tensor(card.calibration.shift, dtype=torch.float64)
 
     def predict(
         self,
@@ -104,6 +105,11 @@ class Model:
             yield count, self.decide(block.ids, self.logits(block.inputs, batch_size))
 
     @property
+    def seal(self) -> str:
+        """Identifies weights, thresholds and calibration together."""
+        return str((self.card.model_extra or {}).get("seal"))
+
+    @property
     def block_rows(self) -> int:
         """How many items are predicted at a time, so that memory stays bounded."""
         return max(1, min(MOST_ROWS, ENTRIES // len(self.labels)))
@@ -131,7 +137,7 @@ class Model:
             except RuntimeError as error:
                 raise UserError(
                     f"inputs of shape {list(batch.shape[1:])} do not fit the model, which reads "
-                    f"{self.card['input_shape']} ({str(error).splitlines()[0]})"
+                    f"{self.card.input_shape} ({str(error).splitlines()[0]})"
                 ) from None
         return torch.cat(parts)
 

@@ -11,13 +11,14 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import Tensor, nn
 
+from raretag.config.settings import Config, Named
 from raretag.core import registry
 from raretag.core.errors import UserError
 from raretag.core.method import Method, make_method
 from raretag.core.statistics import LabelStatistics
-from raretag.runs.card import check_weights, config_of, read_card
-from raretag.config.settings import Config, Named
-from raretag.engine.encode import digest_of
+from raretag.models.assemble import build_backbone, build_model, width_after
+from raretag.models.pretrained import digest_of
+from raretag.runs.card import Card, check_weights
 
 
 class Network(nn.Module):
@@ -34,20 +35,14 @@ class Network(nn.Module):
         return self.logits_of(self.model(inputs.to(self.dtype) if inputs.is_floating_point() else inputs)).float()
 
 
-def load_card(folder: Path | str) -> dict[str, Any]:
-    """The card of a run folder, checked."""
-    return read_card(folder)
-
-
-def load_network(folder: Path, card: dict[str, Any], model: nn.Module | None = None) -> Network:
+def load_network(folder: Path, card: Card, model: nn.Module | None = None) -> Network:
     """`model`: your own module, if the run was trained with one; else it is built by the configuration in the card."""
     weights = check_weights(folder, card)
-    config, statistics, shape = config_of(card), statistics_of(card), tuple(card["input_shape"])
+    config, statistics, shape = card.settings, statistics_of(card), tuple(card.input_shape)
     with torch.random.fork_rng(devices=[]):  # the random numbers of the caller stay as they are
         encoder = load_encoder(config, card, shape)
         if encoder is not None:
-            with torch.no_grad():
-                shape = tuple(encoder(torch.zeros(1, *shape)).shape[1:])
+            shape = width_after(encoder, shape)
         own = model is not None
         model = assemble(without_downloads(config), shape, statistics) if model is None else model
     if config.train.precision == "64-true":
@@ -58,16 +53,14 @@ def load_network(folder: Path, card: dict[str, Any], model: nn.Module | None = N
 
 def assemble(config: Config, shape: tuple[int, ...], statistics: LabelStatistics) -> nn.Module:
     """Backbone, scaling, head and branches as training built them, with weights that are still random."""
-    from raretag.engine.build import build_model
-
-    return build_model(config, shape, statistics)
-
-
-def assemble_encoder(config: Config, shape: tuple[int, ...]) -> nn.Module:
-    """The frozen encoder as training built it."""
-    from raretag.engine.build import build_backbone
-
-    return build_backbone(config.encoder, shape)
+    return build_model(
+        backbone=config.model,
+        head=config.head,
+        branches=config.branches,
+        scaling=config.data.prepare,
+        shape=shape,
+        statistics=statistics,
+    )
 
 
 def load_weights(model: nn.Module, weights: Path, own: bool) -> None:
@@ -88,13 +81,13 @@ def load_weights(model: nn.Module, weights: Path, own: bool) -> None:
     model.load_state_dict(tensors)
 
 
-def load_encoder(config: Config, card: dict[str, Any], shape: tuple[int, ...]) -> nn.Module | None:
+def load_encoder(config: Config, card: Card, shape: tuple[int, ...]) -> nn.Module | None:
     """The frozen encoder that training used, by its name; its weights must be the same ones."""
     if config.encoder.name == "none":
         return None
     torch.manual_seed(config.seed)  # an encoder without pretrained weights is a random one
-    encoder = assemble_encoder(config, shape).eval()
-    if digest_of(encoder) != (card["encoder"] or {}).get("sha256"):
+    encoder = build_backbone(config.encoder, shape).eval()
+    if digest_of(encoder) != (card.encoder or {}).get("sha256"):
         raise UserError(
             f"the encoder '{config.encoder.name}' has other weights here than in training: another version of its "
             "package? the model would read features that it was not trained on"
@@ -104,9 +97,11 @@ def load_encoder(config: Config, card: dict[str, Any], shape: tuple[int, ...]) -
 
 def output_reader(config: Config, statistics: LabelStatistics) -> Callable[[Any], Tensor]:
     """How the method finds the logits in the outputs of the model; most methods take them as they are."""
-    if registry.find("methods", config.method.name).logits is Method.logits:
-        return _unchanged
     name, options = config.method.name, config.method.options
+    if name == "auto" or registry.room_of("methods", name) == "solvers":  # auto: a method of the user's own
+        return _unchanged
+    if registry.find("methods", name).logits is Method.logits:
+        return _unchanged
     return make_method(name, options, statistics, items=statistics.items, seed=config.seed).logits
 
 
@@ -114,13 +109,13 @@ def _unchanged(outputs: Tensor) -> Tensor:
     return outputs
 
 
-def statistics_of(card: dict[str, Any]) -> LabelStatistics:
+def statistics_of(card: Card) -> LabelStatistics:
     """The counts of training. Pairs were used when the model was first made; their effect is in a buffer."""
-    labels = len(card["labels"])
-    positives, negatives = (torch.tensor(card[f"training_{state}"]) for state in ("positives", "negatives"))
+    labels = len(card.labels)
+    positives, negatives = torch.tensor(card.training_positives), torch.tensor(card.training_negatives)
     nothing = torch.empty(0, dtype=torch.int64)
     none = torch.sparse_coo_tensor(nothing.expand(2, 0), nothing, (labels, labels), check_invariants=True)
-    return LabelStatistics(positives, negatives, card["training_items"], none.coalesce())
+    return LabelStatistics(positives, negatives, card.training_items, none.coalesce())
 
 
 def without_downloads(config: Config) -> Config:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
@@ -19,6 +19,7 @@ from PIL import Image
 from scipy import sparse
 from torch import Tensor
 
+from raretag.config.settings import Data, data_of
 from raretag.core import registry
 from raretag.core.errors import UserError
 from raretag.data.inputs.described import inputs_from
@@ -27,9 +28,8 @@ from raretag.data.inputs.images import Images, in_colour, squared, verify
 from raretag.data.reading.bad_items import settle
 from raretag.data.reading.roles import FEATURE_FILES, IMAGE_ENDINGS
 from raretag.data.reading.source import ENDINGS, open_source
-from raretag.runs.card import config_of
-from raretag.config.settings import Data, data_of
-from raretag.labels.collection import DataSet, Inputs, Selected, TensorInputs
+from raretag.labels.collection import Inputs, Selected, TensorInputs
+from raretag.runs.card import Card, RawInputs
 from raretag.serve.table_reader import FrameSource, TableReader, choose_columns
 
 PARTS = ("train", "validation", "test")
@@ -192,7 +192,7 @@ class ListReader:
 class PartReader:
     """A part of a data set that training can read; its inputs are tensors already."""
 
-    def __init__(self, inputs: Inputs, ids: Sequence[str], mark: str) -> None:
+    def __init__(self, inputs: Inputs, ids: Sequence[str] | range, mark: str) -> None:
         self.inputs, self.ids, self.mark = inputs, ids, mark
         self.total: int | None = len(inputs)
         self.remarks: list[str] = []
@@ -205,25 +205,25 @@ class PartReader:
         return hashlib.sha256(f"{self.mark} {self.total}".encode()).hexdigest()
 
 
-def open_reader(data: Any, card: Mapping[str, Any], options: ReadOptions | None = None) -> Reader:
+def open_reader(data: Any, card: Card, options: ReadOptions | None = None) -> Reader:
     """A reader for what `Model.predict` takes as data; None means the run's own data."""
     options = options or ReadOptions()
     named = isinstance(data, str) and data in registry.names("data") and not Path(data).exists()
     if data is None or named or options.part is not None:
         return _part_reader(data, card, options.part or "test")
     encoder = _sentence_encoder(card, options)
-    converter = Converter(card["inputs"], tuple(card["input_shape"]), encoder, options.bad_items)
+    converter = Converter(card.inputs, tuple(card.input_shape), encoder, options.bad_items)
     if isinstance(data, (str, os.PathLike)):
         return _path_reader(Path(data).expanduser(), card, options, converter)
     if hasattr(data, "__arrow_c_stream__") or hasattr(data, "__dataframe__"):
         source = FrameSource(data)
-        columns = choose_columns(source, converter, card["columns"], options.columns)
+        columns = choose_columns(source, converter, card.columns, options.columns)
         return TableReader(source, converter, columns, options.folder, options.allow_outside)
     raw = converter.checked(data)
     return ListReader(raw, raw if converter.kind == "images" and isinstance(raw, list) else None, converter)
 
 
-def _path_reader(path: Path, card: Mapping[str, Any], options: ReadOptions, converter: Converter) -> Reader:
+def _path_reader(path: Path, card: Card, options: ReadOptions, converter: Converter) -> Reader:
     ending = path.suffix.lower()
     if not path.exists():
         raise UserError(f"'{path}' does not exist, and is not the name of a data set; expected a file, a folder or one")
@@ -241,10 +241,10 @@ def _path_reader(path: Path, card: Mapping[str, Any], options: ReadOptions, conv
     if ending not in ENDINGS:
         known = ", ".join((*ENDINGS, *FEATURE_FILES))
         raise UserError(f"'{path.name}' ends in '{ending}'; raretag predicts for {known}, folders of images, data sets")
-    trained = config_of(dict(card)).data.options  # a file like that of training may need to be read as that was
+    trained = card.settings.data.options  # a file like that of training may need to be read as that was
     names = ("columns", "separator", "quotes") if ending in (".csv", ".tsv", ".tab") else ()
     source = open_source(path, **{name: trained[name] for name in names if trained.get(name) is not None})
-    columns = choose_columns(source, converter, card["columns"], options.columns)
+    columns = choose_columns(source, converter, card.columns, options.columns)
     return TableReader(source, converter, columns, options.folder, options.allow_outside)
 
 
@@ -258,41 +258,34 @@ def _image_reader(path: Path, converter: Converter) -> ListReader:
     return ListReader([str(one) for one in files], [one.relative_to(path).as_posix() for one in files], converter)
 
 
-def _part_reader(data: Any, card: Mapping[str, Any], part: str) -> PartReader:
+def _part_reader(data: Any, card: Card, part: str) -> PartReader:
     """A part as training reads it: of the run's own data, or of other data with the same kind of inputs."""
     if part not in PARTS:
         raise UserError(f"there is no part '{part}'; {registry.nearest(part, PARTS)}")
     if data is not None and not isinstance(data, (str, os.PathLike)):
         raise UserError(f"part={part!r} is for data by name or from a file, not for a {type(data).__name__}")
-    trained = config_of(dict(card))
+    from raretag.data.sources import load as load_data  # few predictions need it
+
+    trained = card.settings
     settings = trained.data
     if data is not None:
         given = data_of(str(data))
         same = all(trained.data.model_dump().get(key) == value for key, value in given.items())
         settings = trained.data if same else Data(**given, root=trained.data.root)
-    found, description, shape = _load_for_training(settings, trained.seed)
-    if description != card["inputs"] or list(shape) != card["input_shape"]:
+    found = load_data(settings, trained.seed)
+    raw = RawInputs.of(found)
+    if raw.description != card.inputs or list(raw.shape) != card.input_shape:
         raise UserError(
             f"'{settings.name}' makes its inputs in another way than the data of training, '{trained.data.name}' "
             "(other words, scale, size or columns); give a file or a folder of raw items instead"
         )
-    items = getattr(found, part)
+    items = found.parts[part]
     mark = f"{settings.model_dump_json()} {part} {items.labels.fingerprint()}"
     return PartReader(items.inputs, items.labels.ids, mark)
 
 
-def _load_for_training(settings: Data, seed: int) -> tuple[DataSet, dict[str, Any], tuple[int, ...]]:
-    """The data set, how its inputs are described, and the shape of one; imported late, as few predictions need it."""
-    from raretag.engine.build import raw_inputs
-    from raretag.data.sources import load
-
-    found = load(settings, seed)
-    raw = raw_inputs(found)
-    return found, raw.description, raw.shape
-
-
-def _sentence_encoder(card: Mapping[str, Any], options: ReadOptions) -> Path | None:
-    if options.encoder is not None or card["inputs"].get("kind") != "encoder":
+def _sentence_encoder(card: Card, options: ReadOptions) -> Path | None:
+    if options.encoder is not None or card.inputs.get("kind") != "encoder":
         return options.encoder
-    folder = config_of(dict(card)).data.options.get("encoder")
+    folder = card.settings.data.options.get("encoder")
     return None if folder is None else Path(str(folder)).expanduser()

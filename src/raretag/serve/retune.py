@@ -13,7 +13,7 @@ from raretag.core.errors import UserError
 from raretag.data.sources import load as load_data
 from raretag.metrics.cuts import Goal
 from raretag.metrics.tuning import tune
-from raretag.runs.card import config_of, decisions_of, read_card, write_card
+from raretag.runs.card import Card, Decisions, read_card
 
 LOGITS = "logits.safetensors"
 
@@ -26,7 +26,7 @@ def retune(
     threshold: float | None = None,
     calibrate: bool = True,
     validation: Any = None,
-) -> dict[str, Any]:
+) -> Card:
     """Write the card with new thresholds, all of it or nothing, and return it.
 
     Args:
@@ -40,7 +40,7 @@ def retune(
     card = read_card(folder)
     if threshold is not None and not 0 <= threshold <= 1:
         raise UserError(f"the threshold is {threshold}; expected a probability between 0 and 1")
-    config = config_of(card)
+    config = card.settings
     path = Path(folder) / LOGITS
     try:
         logits = load_file(path)["validation"]
@@ -53,10 +53,11 @@ def retune(
             f"the data has {tuple(validation.value.shape)} validation labels and the run has logits for "
             f"{tuple(logits.shape)}: is it still the data of training?"
         )
-    groups = {name: torch.tensor(members, dtype=torch.int64) for name, members in card["groups"].items()}
+    groups = {name: torch.tensor(members, dtype=torch.int64) for name, members in card.groups.items()}
     tuned = tune(logits, validation, groups, goal=goal, wanted=wanted, calibrate=calibrate, seed=config.seed)
-    card |= decisions_of(tuned)
+    decisions = Decisions.of(tuned).model_dump()
     if threshold is not None:
-        card |= {"thresholds": [threshold] * len(card["labels"]), "tuned": {"goal": "threshold", "wanted": threshold}}
-    write_card(folder, card)
-    return card
+        decisions["thresholds"] = [threshold] * len(card.labels)
+        decisions["tuned"] = {"goal": "threshold", "wanted": threshold}
+    Card.model_validate({**card.model_dump(), **decisions}).write(folder)
+    return read_card(folder)

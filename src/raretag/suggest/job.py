@@ -13,7 +13,7 @@ import numpy as np
 
 from raretag.config.settings import Config, compose
 from raretag.core.errors import UserError
-from raretag.core.listener import Listener
+from raretag.core.listener import SILENT, Listener
 from raretag.core.protocols import HasContents
 from raretag.data.sources import find_source, group_counts, load
 from raretag.engine.out_of_fold import out_of_fold
@@ -22,7 +22,6 @@ from raretag.labels.corrections import Places
 from raretag.labels.groups import groups
 from raretag.runs.card import read_card
 from raretag.suggest.answers import NO, YES, Answer, read
-from raretag.suggest.label_frequency import Floats
 from raretag.suggest.listing import Suggestion, Suggestions
 from raretag.suggest.selection import list_suggestions
 
@@ -61,7 +60,7 @@ def suggest(
     label_frequency: float | None = None,
     answers: str | os.PathLike[str] | Sequence[Answer] = (),
     folds: int = 5,
-    listener: Listener | None = None,
+    listener: Listener = SILENT,
 ) -> Suggestions:
     """Labels that are probably missing or wrong, each with a probability.
 
@@ -100,7 +99,7 @@ def suggest(
 
 def _check_labels(run: Path, data: DataSet) -> None:
     """A run that was trained on objects in memory has a configuration that names other data."""
-    trained = read_card(run)["labels"] if (run / "card.json").is_file() else data.train.labels.names
+    trained = read_card(run).labels if (run / "card.json").is_file() else list(data.train.labels.names)
     if not set(trained) & set(data.train.labels.names):
         raise UserError(
             f"'{run}' was trained on other labels, such as '{trained[0]}', than '{data.name}' has, such as "
@@ -121,7 +120,7 @@ def suggest_for(
     *,
     data: DataSet | None = None,
     answered: Sequence[Answer] = (),
-    listener: Listener | None = None,
+    listener: Listener = SILENT,
 ) -> tuple[Suggestions, DataSet]:
     """Suggestions for the training items of `config`, and its data; scores of finished folds are kept in `folder`."""
     options = options or SuggestOptions()
@@ -130,7 +129,7 @@ def suggest_for(
     if entries > _MOST_ENTRIES:
         raise UserError(f"{entries:,} entries are too many to be scored at once; expected {_MOST_ENTRIES:,} at most")
     found = list_suggestions(
-        _scores(config, data, folder, options.folds, listener or Listener()),
+        out_of_fold(config, data, folder, folds=options.folds, listener=listener).numpy().astype(np.float64),
         data.train.labels,
         groups(group_counts(data), config.group_edges),
         most=options.most,
@@ -141,15 +140,6 @@ def suggest_for(
         seed=config.seed,
     )
     return found, data
-
-
-def _scores(config: Config, data: DataSet, folder: Path, folds: int, listener: Listener) -> Floats:
-    """Out-of-fold logits [N, C]; the listener gets the share of all epochs that is done."""
-
-    def watch(fold: int, epochs: int) -> None:
-        listener.progress((fold + min(epochs / max(config.train.epochs, 1), 1.0)) / folds)
-
-    return out_of_fold(config, data, folder, folds=folds, say=listener.message, watch=watch).numpy().astype(np.float64)
 
 
 def answer_from_truth(found: Suggestions, data: DataSet) -> Suggestions:
