@@ -16,6 +16,7 @@ perfect, so there unknown labels count as absent, for every method alike.
 
 from __future__ import annotations
 
+import shlex
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -90,6 +91,41 @@ class Outcome:
     folds: int
     as_absent: bool  # unknown labels counted as absent
     remarks: list[str]
+
+    def reason(self) -> str:
+        """Why the choice is recommended, in words."""
+        best = self.runners[0]
+        if self.choice.label == best.candidate.label:
+            near = sum(runner.behind.high >= 0 for runner in self.runners[1:])
+            beside = ", clearly ahead of all others"
+            if near:
+                beside = f"; {near} other{' is' if near == 1 else 's are'} not clearly worse"
+            return f"recommended: {self.choice.label}, the best here{beside}. Its idea: {self.choice.why}."
+        return (
+            f"recommended: {self.choice.label}, the simplest that is not clearly worse than the best "
+            f"({best.candidate.label}) and within half a point of it. Its idea: {self.choice.why}."
+        )
+
+    def command(self, data: str, changes: Sequence[str] = ()) -> str:
+        """The command that trains the choice on a data set or a file."""
+        settings = [f"--set {shlex.quote(change)}" for change in [*changes, *self.choice.changes]]
+        return " ".join(["raretag", "train", "--data", shlex.quote(data), *settings])
+
+    def as_dict(self, data: str, changes: Sequence[str] = ()) -> dict[str, Any]:
+        """For JSON."""
+        rows = [
+            {
+                "method": runner.candidate.label,
+                "settings": list(runner.candidate.changes),
+                "folds": runner.folds,
+                "balanced_mAP": runner.score,
+                "seconds": runner.seconds,
+                "behind": runner.behind.as_dict(),
+            }
+            for runner in self.runners
+        ]
+        command = self.command(data, changes)
+        return {"choice": self.choice.label, "command": command, "items": self.items, "methods": rows}
 
 
 def recommend(

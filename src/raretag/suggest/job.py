@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import tempfile
 from collections.abc import Sequence
@@ -186,3 +187,13 @@ def with_contents(found: Suggestions, config: Config) -> Suggestions:
     if not isinstance(source, HasContents):
         return found
     return replace(found, contents=source.shown({one.item for one in found}))
+
+
+def expected_seconds(run: Path, folds: int) -> float:
+    """How long `suggest` will take, from how long the run took; 0 if that is not known."""
+    try:
+        lines = (run / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
+        seconds = sum(json.loads(line).get("seconds", 0) for line in lines)
+    except (OSError, ValueError):
+        return 0.0
+    return float(seconds * (folds - 1))  # each fold trains on the others
