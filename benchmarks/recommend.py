@@ -20,14 +20,14 @@ from safetensors.torch import load_file
 
 from raretag.bench import runner
 from raretag.bench.plan import Cell, Plan, Row, cells
-from raretag.bench.table import final_of
-from raretag.cli.recommend import recommend
-from raretag.core.errors import UserError
-from raretag.runs import evidence
+from raretag.bench.results import final_of
 from raretag.config.settings import compose, parsed
+from raretag.core.errors import UserError
 from raretag.data.sources import load
 from raretag.metrics.bootstrap import paired_difference
 from raretag.recommend.candidates import Candidate, entrants
+from raretag.recommend.race import recommend
+from raretag.runs import evidence
 
 SETS = {
     "enron": [],
@@ -43,7 +43,8 @@ def choice_of(name: str, minutes: float, folder: Path) -> dict[str, Any]:
     path = folder / f"{name}.json"
     if not path.exists():
         started = time.process_time()
-        found = recommend(name, SETS[name], minutes, clock=time.process_time)  # on a busy machine too
+        outcome = recommend(name, SETS[name], minutes=minutes, clock=time.process_time)  # on a busy machine too
+        found = outcome.as_dict(name, SETS[name])
         folder.mkdir(parents=True, exist_ok=True)
         path.write_text(json.dumps(found | {"minutes": minutes, "seconds": time.process_time() - started}, indent=1))
     loaded: dict[str, Any] = json.loads(path.read_text())
@@ -158,9 +159,9 @@ def main() -> None:
     parser.add_argument("--write", type=Path)
     asked = parser.parse_args()
     for name in asked.sets if asked.only != "race" else []:
-        failed = runner.run(grid_of(name, asked.seeds), asked.runs, jobs=1, threads=1, tell=told)
+        failed = runner.run(grid_of(name, asked.seeds), asked.runs, jobs=1, threads=1, on_end=print_end)
         if failed:
-            raise UserError("; ".join(f"{cell}: {answer.complaint}" for cell, answer in failed.items()))
+            raise UserError("; ".join(f"{cell}: {outcome.error}" for cell, outcome in failed.items()))
     if asked.only == "train":
         return
     choices = {name: choice_of(name, asked.minutes, asked.runs / f"race-{asked.minutes:g}") for name in asked.sets}
@@ -177,8 +178,8 @@ def main() -> None:
         asked.write.write_text(text + reading, encoding="utf-8")
 
 
-def told(cell: Cell, seconds: float, answer: runner.Answer) -> None:
-    print(f"{cell.name}: {answer.complaint or f'{seconds:.0f} s'}", flush=True)
+def print_end(cell: Cell, seconds: float, outcome: runner.Outcome) -> None:
+    print(f"{cell.name}: {outcome.error or f'{seconds:.0f} s'}", flush=True)
 
 
 if __name__ == "__main__":

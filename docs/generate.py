@@ -6,9 +6,9 @@ import inspect
 import sys
 from pathlib import Path
 
-from raretag.core import registry as registry
-from raretag.config.settings import Config
 from raretag.config.recipes import RECIPES
+from raretag.config.settings import Config
+from raretag.core import registry as registry
 from raretag.methods import FILLS
 
 PAGE = Path(__file__).parent / "methods.md"
@@ -28,23 +28,34 @@ An empty slot does nothing. `combined` takes each slot from another method, and 
 `reflective_correction` stand on any `base`. Options are set with `--set method.OPTION=VALUE`, or as keyword arguments
 of `raretag.build_method`. `reduce`: `entries` is the mean over B x C, `rows` sums over labels and takes the mean over
 items, `sum` is the plain sum, `kept` the mean over the terms that count.
+
+[Solvers](#solvers), which are fitted without training steps, come at the end.
 """
+SOLVERS = """# Solvers
+
+Learners for feature vectors that are fitted at once, without training steps. `--method NAME` takes them too, and their
+options are set in the same way."""
 
 
 def page() -> str:
-    entries = registry.entries("methods")
+    methods, solvers = registry.entries("methods"), registry.entries("solvers")
     table = ["| method | what it is | fills |", "|---|---|---|"]
-    table += [
-        f"| [{entry.name}](#{entry.name}) | {entry.summary} | {' '.join(FILLS[entry.name])} |" for entry in entries
-    ]
-    return "\n\n".join([HEAD, "\n".join(table), *(section(entry) for entry in entries)]) + "\n"
+    table += [f"| {link(entry)} | {entry.summary} | {' '.join(FILLS[entry.name])} |" for entry in methods]
+    fitted = ["| solver | what it is |", "|---|---|", *(f"| {link(entry)} | {entry.summary} |" for entry in solvers)]
+    parts = [HEAD, "\n".join(table), *(section("methods", entry) for entry in methods)]
+    parts += [SOLVERS, "\n".join(fitted), *(section("solvers", entry) for entry in solvers)]
+    return "\n\n".join(parts) + "\n"
 
 
-def section(entry: registry.Entry) -> str:
+def link(entry: registry.Entry) -> str:
+    return f"[{entry.name}](#{entry.name})"
+
+
+def section(room: str, entry: registry.Entry) -> str:
     name = entry.name
     options = [
         f"| `{option}` | `{parameter.default!r}` |"
-        for option, parameter in registry.parameters(registry.find("methods", name)).items()
+        for option, parameter in registry.parameters(registry.find(room, name)).items()
         if parameter.kind is inspect.Parameter.KEYWORD_ONLY and option not in ("items", "seed")
     ]
     listed = "\n".join(["| option | default |", "|---|---|", *options])

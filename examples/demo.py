@@ -5,12 +5,9 @@ from __future__ import annotations
 import tempfile
 from pathlib import Path
 
-from rich.console import Console
-
-from raretag.cli.table import results
-from raretag.cli.train import watched
+from raretag.cli.progress import run_with_bar
 from raretag.config.settings import compose
-from raretag.engine.run import run
+from raretag.report import print_results
 
 SETTINGS = ["data.hide=ppl", "data.keep=0.6"]
 
@@ -20,8 +17,8 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         for method in ("assume_negative", "ignore_likely"):
             config = compose(None, SETTINGS, method__name=method)
-            records[method] = watched(config, Path(folder) / method, resume=False, overwrite=False, train=run)
-    results(Console(), records)
+            records[method] = run_with_bar(config, Path(folder) / method).record
+    print_results(records)
 
 
 if __name__ == "__main__":

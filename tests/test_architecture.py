@@ -20,11 +20,11 @@ MAY_IMPORT = {
     "metrics": {"core"},
     "streamed": {"core", "labels", "objective", "methods"},  # knows cross entropy and one sampled method by heart
     "data": {"core", "labels"},
-    "report": set(),
+    "report": {"core", "labels", "metrics", "data", "engine"},  # opens finished runs and the items behind them
     "methods": {"core", "objective", "sampling", "models"},
     "solvers": {"core", "objective", "models"},
     "engine": {"core", "labels", "metrics"},
-    "suggest": {"core", "labels", "metrics", "engine"},
+    "suggest": {"core", "labels", "metrics", "data", "engine"},  # writes answers back into tables
     # reads new items as `data` reads those of training, and rebuilds the model as `engine` builds it
     "serve": {"core", "labels", "metrics", "data", "engine"},
 }

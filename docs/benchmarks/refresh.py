@@ -10,8 +10,8 @@ import json
 import sys
 from pathlib import Path
 
-from raretag.bench import chosen, table
 from raretag.bench import plan as plans
+from raretag.bench import results, table
 
 HERE = Path(__file__).parent
 BEGIN, END = "<!-- table: made by refresh.py -->", "<!-- end of table -->"
@@ -19,7 +19,7 @@ BEGIN, END = "<!-- table: made by refresh.py -->", "<!-- end of table -->"
 
 def refresh(name: str, budget: str = "small") -> None:
     plan, runs = plans.load(name), HERE.parent.parent / "runs" / "bench" / f"{name}-{budget}"
-    found = table.sections(plan, budget, runs, paired=True)
+    found = results.sections(plan, budget, runs, paired=True)
     lines = table.jsonl(plan, budget, runs)
     records = [json.loads(line) for line in lines.splitlines()]
     (HERE / "records").mkdir(exist_ok=True)
@@ -34,7 +34,7 @@ def refresh(name: str, budget: str = "small") -> None:
     seeds = sorted({record["seed"] for record in records})
     made = f"{len(records)} runs, seeds {', '.join(map(str, seeds))}, {hours:.1f} hours of training in all."
     made += f" Numbers: [{name}.csv]({name}.csv); runs: [records/{name}.jsonl](records/{name}.jsonl)."
-    rows = chosen.markdown(plan, found) if plan.choose else table.markdown(plan, found)  # a search has many rows
+    rows = table.chosen(plan, found) if plan.choose else table.markdown(plan, found)  # a search has many rows
     body = f"{rows}\n{table.pooled(plan, budget, runs)}".strip()
     page.write_text(f"{before}{BEGIN}\n\n{made}\n\n{body}\n\n{END}{after}", encoding="utf-8")
 

@@ -10,8 +10,8 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from raretag.bench import chosen, paired, pooled, runner, table
 from raretag.bench import plan as plans
+from raretag.bench import results, runner, table
 from raretag.config.settings import compose
 from raretag.core.errors import UserError
 from raretag.labels.store import LabelStore
@@ -81,7 +81,7 @@ def test_the_table_marks_the_best_and_shows_the_paper(small, tmp_path):
     for cell in plans.cells(small, "small"):
         if cell.setting.label == "all":
             record(tmp_path / cell.name, {"BCE": 0.4, "AN": 0.6}[cell.method.label] + 0.02 * cell.seed)
-    found = table.sections(small, "small", tmp_path)
+    found = results.sections(small, "small", tmp_path)
     text = table.markdown(small, found)
     assert "| BCE | <u>41.0 ± 1.4</u> (50.0) | - |" in text
     assert "| AN | **61.0 ± 1.4** | - |" in text
@@ -100,7 +100,7 @@ def test_a_search_shows_what_one_column_chooses(tmp_path):
         if not (hidden and cell.seed):
             (tmp_path / cell.name).mkdir()
             (tmp_path / cell.name / "record.json").write_text(json.dumps({"metrics": {"final": final}}))
-    found = chosen.markdown(plan, table.sections(plan, "small", tmp_path))
+    found = table.chosen(plan, results.sections(plan, "small", tmp_path))
     assert "| all | BCE | 50.0 (+0.0) | 30.0 (+0.0) |  |" in found
     assert "| PPL | AN | 60.0 (+10.0) | 50.0 (+20.0) | **+10.0 [+10.0, +10.0]** |" in found
     assert "| AN | 1.5 | +10.0 | +5.0 |" in found
@@ -108,7 +108,7 @@ def test_a_search_shows_what_one_column_chooses(tmp_path):
     families = PLAN.replace("{label: BCE,", "{label: BCE, family: A,").replace("{label: AN,", "{label: AN, family: B,")
     (tmp_path / "grid.yaml").write_text(families + "choose: F1\n")
     plan = plans.load(str(tmp_path / "grid.yaml"))
-    found = chosen.markdown(plan, table.sections(plan, "small", tmp_path))
+    found = table.chosen(plan, results.sections(plan, "small", tmp_path))
     assert "| all | BCE | 50.0 (+0.0) |" in found  # one of each family
     assert "| all | AN | 60.0 (+10.0) | 20.0 (-10.0) |" in found
     (tmp_path / "grid.yaml").write_text(PLAN + "choose: F2\n")
@@ -121,20 +121,20 @@ def test_one_chooses_by_the_epoch_that_was_kept(tmp_path):
     for patience, expected in ((None, 0.4), (2, 0.5)):
         record = {"config": {"train": {"patience": patience}}, "metrics": {"epochs": epochs, "final": {}}}
         (tmp_path / "record.json").write_text(json.dumps(record))
-        assert table.final_of(tmp_path)["validation"]["mAP"]["total"] == expected
+        assert results.final_of(tmp_path)["validation"]["mAP"]["total"] == expected
 
 
 def test_a_grid_runs_and_what_is_done_is_not_run_again(small, tmp_path):
     grid = [cell for cell in plans.cells(small, "small") if cell.seed == 0 and cell.setting.label == "PPL"]
-    told = []
-    assert runner.run(grid, tmp_path, jobs=2, threads=1, tell=lambda *what: told.append(what)) == {}
-    assert len(told) == 2
+    ended = []
+    assert runner.run(grid, tmp_path, jobs=2, threads=1, on_end=lambda *what: ended.append(what)) == {}
+    assert len(ended) == 2
     assert all(runner.is_done(tmp_path / cell.name) for cell in grid)
     alone = run(compose(None, list(grid[0].changes), seed=0), tmp_path / "alone")
-    shared = table.final_of(tmp_path / grid[0].name)  # sharing a process changes nothing
+    shared = results.final_of(tmp_path / grid[0].name)  # sharing a process changes nothing
     assert alone["metrics"]["final"] | {"validation": alone["metrics"]["epochs"][-1]["validation"]} == shared
-    runner.run(grid, tmp_path, jobs=2, threads=1, tell=lambda *what: told.append(what))
-    assert len(told) == 2
+    runner.run(grid, tmp_path, jobs=2, threads=1, on_end=lambda *what: ended.append(what))
+    assert len(ended) == 2
 
 
 def test_a_row_may_read_out_the_model_of_another_one(tmp_path):
@@ -142,7 +142,7 @@ def test_a_row_may_read_out_the_model_of_another_one(tmp_path):
     (tmp_path / "grid.yaml").write_text(PLAN.replace("seeds: [0, 1]", f"{shifted}\nseeds: [0]"))
     plan = plans.load(str(tmp_path / "grid.yaml"))
     grid = [cell for cell in plans.cells(plan, "small") if cell.setting.label == "PPL" and cell.method.label != "BCE"]
-    assert runner.run(grid, tmp_path, jobs=1, threads=1, tell=lambda *what: None) == {}
+    assert runner.run(grid, tmp_path, jobs=1, threads=1, on_end=lambda *what: None) == {}
     plain, moved = (load_file(tmp_path / cell.name / "logits.safetensors")["test"] for cell in grid)
     apart = moved - plain
     assert apart.abs().max() > 0.1
@@ -190,24 +190,24 @@ def test_a_method_that_does_the_same_has_a_difference_of_nothing(small, tmp_path
         (tmp_path / cell.name).mkdir()
         save_file({"test": right if cell.method.label == "AN" else wrong}, tmp_path / cell.name / "logits.safetensors")
         evidence.write(tmp_path / cell.name, evidence.packed("test", labels.targets()))
-    better = paired.against_first(grid, tmp_path)["AN"]
+    better = results.item_differences(grid, tmp_path)["AN"]
     assert 0.3 < better.low < better.value < better.high < 1
     for cell in grid:
         save_file({"test": right}, tmp_path / cell.name / "logits.safetensors")
-    same = paired.against_first(grid, tmp_path)["AN"]
+    same = results.item_differences(grid, tmp_path)["AN"]
     assert (same.value, same.low, same.high, same.p_value) == (0, 0, 0, 1)
     for cell in grid:
         if cell.method.label == "BCE":
             (tmp_path / cell.name / "logits.safetensors").unlink()
-    assert paired.against_first(grid, tmp_path) == {}  # never against another than the first
+    assert results.item_differences(grid, tmp_path) == {}  # never against another than the first
 
 
 def test_two_runners_do_not_share_a_folder(small, tmp_path):
-    lock = runner.alone(tmp_path)
+    lock = runner.lock_folder(tmp_path)
     with pytest.raises(UserError, match="another `raretag bench` is at work"):
-        runner.run(plans.cells(small, "small"), tmp_path, jobs=1, threads=1, tell=lambda *what: None)
+        runner.run(plans.cells(small, "small"), tmp_path, jobs=1, threads=1, on_end=lambda *what: None)
     lock.close()
-    runner.alone(tmp_path).close()
+    runner.lock_folder(tmp_path).close()
 
 
 def test_a_cell_that_fails_is_named_with_its_reason(tmp_path):
@@ -240,6 +240,6 @@ def test_rare_labels_of_several_sets_are_compared_together(tmp_path):
                 key = cell.data.label, label
                 expected[key] = expected.get(key, 0.0) + sign * precision[label] / 2
     cells = [cell for cell in plans.cells(plan, "small") if cell.setting.label == "PPL"]
-    assert sorted(pooled.differences(cells, tmp_path, "tail")["AN"]) == pytest.approx(sorted(expected.values()))
+    assert sorted(results.label_differences(cells, tmp_path, "tail")["AN"]) == pytest.approx(sorted(expected.values()))
     value = f"{100 * np.mean(list(expected.values())):+.1f}"
     assert f"{value} [" in table.pooled(plan, "small", tmp_path).splitlines()[4]

@@ -128,6 +128,24 @@ def test_plain_lists_are_bare_names(tmp_path):
     assert {"digits", "table", "voc_mlt"} <= set(raretag("list", "data", "--plain", cwd=tmp_path).stdout.split())
 
 
+@pytest.mark.parametrize("kind", ["methods", "solvers", "heads", "samplers", "encoders", "models", "figures", "plans"])
+def test_everything_that_has_a_name_is_listed(kind, tmp_path):
+    bare = raretag("list", kind, "--plain", cwd=tmp_path).stdout.split()
+    shown = raretag("list", kind, cwd=tmp_path).stdout
+    assert bare
+    assert all(name in shown for name in bare)
+    assert ("committee" in bare) == (kind in ("methods", "solvers"))
+    assert ("Solvers" in shown) == (kind in ("methods", "solvers"))
+
+
+def test_a_method_of_ones_own_is_named_by_its_module(tmp_path):
+    (tmp_path / "mine.py").write_text("from raretag.methods.focal import Focal\n\n\nclass Mine(Focal):\n    pass\n")
+    done = raretag("train", *QUICK, "--method", "mine:Mine", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "mine:Mine" in done.stdout
+    assert (tmp_path / "runs/digits-Mine-0/record.json").is_file()
+
+
 def test_a_label_without_training_positives_is_named(tmp_path):
     done = raretag("train", *QUICK, "--set", "data.ratio=100000", "--out", "r", cwd=tmp_path)
     assert done.returncode == 0, done.stderr

@@ -7,9 +7,10 @@ import sys
 import numpy as np
 import pytest
 
+from raretag.figures.class_aware import distribution
+from raretag.figures.parts.canvas import save
 from raretag.labels.describe import describe
 from raretag.labels.store import LabelStore
-from raretag.report.distribution import draw
 
 
 def raretag(*arguments, cwd):
@@ -43,7 +44,7 @@ def test_the_distribution_is_drawn(labels, ending, tmp_path):
     generator = np.random.default_rng(0)
     store = LabelStore.from_dense(generator.random((50, labels)) < 0.2)
     path = tmp_path / f"picture.{ending}"
-    draw(describe(store), path, "a title")
+    save(distribution(describe(store), "a title"), path)
     assert path.stat().st_size > 5000
 
 

@@ -8,19 +8,20 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
+from raretag import figures
 from raretag.cli.main import main
 from raretag.config.settings import Data, compose
 from raretag.core import registry as registry
 from raretag.core.context import Context
 from raretag.core.errors import UserError
+from raretag.core.listener import Listener
 from raretag.core.method import build_method
 from raretag.core.targets import Targets
 from raretag.data.sources import load
-from raretag.figures.parts import papers
+from raretag.engine import run as engine
 from raretag.figures.parts.canvas import save
-from raretag.figures.parts.runs import read_run
+from raretag.figures.parts.runs import read_run, titles
 from raretag.figures.parts.scores import training_logits
-from raretag.figures.parts.settings import titles
 from raretag.labels.store import LabelStore
 from raretag.methods.reflective_correction import Corrector
 from raretag.objective.completions import UnknownIsNegative
@@ -64,8 +65,8 @@ def runs(folder):
 
 
 def drawn(number, words, **options):
-    name, told = papers.find(number)
-    return registry.build("figures", name, told | options).draw(words)
+    name, usual = figures.find(number)
+    return registry.build("figures", name, usual | options).draw(words)
 
 
 def heights(container):
@@ -81,8 +82,7 @@ def labels_of_run(word, split="test"):
 
 
 def read_config(word):
-    told = record(word)["config"]["data"]
-    return Data(**told)
+    return Data(**record(word)["config"]["data"])
 
 
 FIGURES = {
@@ -115,8 +115,8 @@ def test_every_figure_is_drawn(number, runs, tmp_path):
 
 
 def test_every_figure_of_the_papers_has_a_command():
-    assert set(papers.numbers()) == {*FIGURES, "db-10"}  # db-10 and db-7 are one drawing
-    assert {name for name, _ in papers.numbers().values()} == set(registry.names("figures"))
+    assert set(figures.PAPERS) == {*FIGURES, "db-10"}  # db-10 and db-7 are one drawing
+    assert {name for name, _ in figures.PAPERS.values()} == set(registry.names("figures"))
 
 
 def test_bars_and_points_are_the_runs_f1_from_head_to_tail(runs):
@@ -299,14 +299,15 @@ def test_the_balanced_branch_is_what_predicts(runs):
 
 
 def test_a_run_stopped_within_an_epoch_leaves_the_same_numbers_to_draw(runs, tmp_path):
-    def stop(step, row):
-        if step.step == 6:  # of five steps an epoch
-            raise KeyboardInterrupt
+    class Stop(Listener):
+        def step(self, step):
+            if step.step == 6:  # of five steps an epoch
+                raise KeyboardInterrupt
 
     (word,) = runs("comic")
     config = compose(None, [*CORRECTING, "train.save_every=1"], method__name="comic")
     with pytest.raises(KeyboardInterrupt):
-        train(config, tmp_path / "r", watch=stop)
+        engine.run(config, tmp_path / "r", listener=Stop())
     train(config, tmp_path / "r", resume=True)
     assert record(tmp_path / "r")["metrics"]["epochs"] == record(word)["metrics"]["epochs"]
 

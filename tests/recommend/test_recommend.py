@@ -112,9 +112,9 @@ def test_folds_are_pooled_by_ranks(monkeypatch):
     """A perfect model whose scale is another one in each fold is still perfect."""
     offsets = iter((0.0, 100.0, -100.0, 50.0, 7.0) * 9)
 
-    def perfect(config, data, rows, watch):
-        watch(1)
-        watch(2)
+    def perfect(config, data, rows, listener):
+        listener.epoch(None, {})
+        listener.epoch(None, {})
         return data.train.labels.targets(torch.from_numpy(rows)).value * 5 + next(offsets)
 
     monkeypatch.setattr("raretag.recommend.race.train_without", perfect)

@@ -12,12 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.metrics import precision_recall_curve
 
-from raretag.report import curves, doctor, inner, markup, selection
-from raretag.report.classes import label_table, worst_table
+from raretag.report import charts, doctor, examples, markup, training_curves
 from raretag.report.comparison import Comparison, difference_tables
-from raretag.report.confusion import confusions, worst
+from raretag.report.label_tables import confusions, label_table, worst, worst_table
 from raretag.report.page import page
-from raretag.report.study import Example, chosen
+from raretag.report.study import Example
 from support.studies import make_study, random_study
 
 STUB = "window.Plotly = {};"
@@ -27,7 +26,7 @@ STUB = "window.Plotly = {};"
 @settings(max_examples=60, deadline=None)
 def test_precision_recall_agrees_with_scikit_learn_on_observed_items(entries):
     score, hit, seen = (np.array(column) for column in zip(*entries, strict=True))
-    found = curves.precision_recall(score / 10, hit & seen, seen)
+    found = charts.precision_recall(score / 10, hit & seen, seen)
     if not (hit & seen).any():
         assert found is None
         return
@@ -43,19 +42,19 @@ def test_precision_recall_agrees_with_scikit_learn_on_observed_items(entries):
 def test_a_long_curve_is_thinned_but_keeps_its_ends():
     random = np.random.default_rng(0)
     p, hit = random.random(5000), random.random(5000) < 0.4
-    recall, _, threshold = curves.precision_recall(p, hit, np.ones(5000, bool))
-    assert len(recall) <= curves.POINTS + 1
+    recall, _, threshold = charts.precision_recall(p, hit, np.ones(5000, bool))
+    assert len(recall) <= charts.CURVE_POINTS + 1
     assert recall[-1] == 1.0
     assert threshold[0] == round(float(p.max()), 4)
 
 
 def test_histograms_count_each_observed_label_once_and_sum_to_one():
     study = random_study(200, 8)
-    found = curves.histograms(study)
+    found = charts.histograms(study)
     assert list(found) == ["head", "medium", "tail"]
     for group, sides in found.items():
         members = study.record["groups"][group]
-        p = study.judged.p[:, members][study.judged.positive[:, members]]
+        p = study.test.p[:, members][study.test.positive[:, members]]
         by_hand = [np.mean((p >= b / 20) & ((p < (b + 1) / 20) | (b == 19))) for b in range(20)]
         np.testing.assert_allclose(sides["positives"], by_hand, atol=1e-4)
         assert sum(sides["negatives"]) == pytest.approx(1.0, abs=2e-3)
@@ -63,12 +62,12 @@ def test_histograms_count_each_observed_label_once_and_sum_to_one():
 
 def test_what_lies_under_an_unknown_label_changes_nothing():
     study = random_study()
-    observed = np.random.default_rng(1).random(study.judged.p.shape) < 0.7
+    observed = np.random.default_rng(1).random(study.test.p.shape) < 0.7
     pages = []
     for hidden in (0.01, 0.99):
-        p = np.where(observed, study.judged.p, hidden)
-        one = make_study(p, study.judged.positive, observed=observed, counts=study.counts)
-        parts = [curves.histograms(one), curves.curves(one, list(range(8))), doctor.examine(one)]
+        p = np.where(observed, study.test.p, hidden)
+        one = make_study(p, study.test.positive, observed=observed, counts=study.counts)
+        parts = [charts.histograms(one), charts.precision_recall_curves(one, list(range(8))), doctor.examine(one)]
         parts += [confusions(one, worst(one)), one.at_half.f1.tolist(), one.at_tuned.predicted.tolist()]
         pages.append(parts)
     assert str(pages[0]) == str(pages[1])
@@ -93,22 +92,22 @@ def test_inner_numbers_of_many_labels_are_joined_by_group():
     rows = [
         {"epoch": n, "vital_signs": {"kappa_head": 0.1 * n}, "by_label": {"ratio": [2.0**n] * 15}} for n in range(3)
     ]
-    charts = {title: chart for title, _, chart in inner.inner_life(replace(study, epochs=rows))}
-    ratio = charts["Masking ratio by group"]
+    made = {title: chart for title, _, chart in training_curves.method_curves(replace(study, epochs=rows))}
+    ratio = made["Masking ratio by group"]
     assert [line["name"] for line in ratio["data"]] == ["head", "medium", "tail"]
     assert ratio["data"][0]["y"] == pytest.approx([1.0, 2.0, 4.0])
     few = random_study(labels=4)
     rows = [{"epoch": 0, "by_label": {"ratio": [1.0, 2.0, 3.0, 4.0]}}]
-    (_, _, chart), *_ = inner.inner_life(replace(few, epochs=rows))
+    (_, _, chart), *_ = training_curves.method_curves(replace(few, epochs=rows))
     assert [line["y"][0] for line in chart["data"]] == [1.0, 2.0, 3.0, 4.0]
 
 
 def test_items_to_look_at_are_what_they_are_called():
     study = random_study(200, 6)
-    found = selection.picks(study.judged, study.counts)
+    found = examples.picks(study.test, study.counts)
     assert {pick.kind for pick in found} == {"missed", "doubt", "right"}
     for pick in found:
-        there, p = study.judged.positive[pick.row, pick.label], study.judged.p[pick.row, pick.label]
+        there, p = study.test.positive[pick.row, pick.label], study.test.p[pick.row, pick.label]
         assert there == (pick.kind != "doubt")
         assert (p < 0.5) == (pick.kind == "missed")
     assert len({pick.row for pick in found}) == len(found)
@@ -118,7 +117,7 @@ def test_suggestions_have_a_place_for_rare_labels():
     rows = np.array([[0, 1, 2], [3, 4, -1], [-1, -1, -1]], np.int32)
     logits = np.array([[5.0, 4.0, 3.0], [1.0, 0.5, 0.0], [0, 0, 0]], np.float32)
     truth = np.array([[1, 0, 1], [-1, -1, -1], [-1, -1, -1]], np.int8)
-    found = selection.suggestions(rows, logits, truth, np.array([100, 3, 1]))
+    found = examples.suggestions(rows, logits, truth, np.array([100, 3, 1]))
     assert [(pick.label, pick.row, pick.right) for pick in found] == [
         (1, 3, None), (1, 4, None), (0, 0, True), (0, 1, False),
     ]  # fmt: skip
@@ -156,13 +155,13 @@ def test_many_labels_are_cut_to_a_bounded_page_that_says_so():
     assert len(made) < 3_000_000
     assert "500 of 1,500 labels are shown" in made
     assert "Curves of 200 of 1,500 labels are in this page" in made
-    assert len(chosen(study, 500)) == 500
+    assert len(study.labels_to_show(500)) == 500
     rarest, worst_label = int(np.argmin(study.counts)), int(np.nanargmin(study.average_precision))
-    assert {rarest, worst_label, int(np.argmax(study.counts))} <= set(chosen(study, 500))
+    assert {rarest, worst_label, int(np.argmax(study.counts))} <= set(study.labels_to_show(500))
 
 
 def test_a_study_without_predictions_still_makes_a_page():
-    study = replace(random_study(), judged=None, counts=None)
+    study = replace(random_study(), test=None, counts=None)
     made = page([study], None, STUB)
     assert "only means could be examined" in made
     assert 'id="curve-label"' not in made
@@ -181,7 +180,7 @@ def test_a_difference_is_bold_only_if_its_interval_leaves_out_zero():
 def test_tuned_thresholds_are_of_calibrated_probabilities():
     random = np.random.default_rng(1)
     study = random_study()
-    p, labels = study.judged.p, study.judged.p.shape[1]
+    p, labels = study.test.p, study.test.p.shape[1]
     scale, shift, thresholds = random.uniform(0.3, 3, labels), random.normal(size=labels), random.uniform(0, 1, labels)
     thresholds[0] = 1.0  # never chosen
     study.record["thresholds"] = thresholds.tolist()

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from raretag.report import doctor
-from raretag.report.advice import for_too_many
 from support.studies import CONFIG, make_study, random_study
 
 
@@ -51,7 +50,7 @@ def test_a_gain_of_f1_that_always_saying_yes_has_too_is_called_that():
     study = make_study(p, positive, counts=np.array([300, 5]))
     text = texts(study)["The ranking is better than the threshold of 0.5"].text
     share = positive[:, 1].mean()
-    assert f"but always saying yes has {200 * share / (1 + share):.1f} %" in text
+    assert f"but predicting it everywhere has {200 * share / (1 + share):.1f} %" in text
     assert "head 0.0 % → 100.0 %;" in text
 
 
@@ -63,7 +62,7 @@ def test_a_solved_run_is_not_told_to_sample_otherwise(method, advised):
     command = texts(study)["1 label never predicted"].command
     assert advised in command
     assert "sampler.name=class_aware" not in command
-    assert for_too_many(study).startswith("raretag tune")
+    assert doctor.for_too_many(study).startswith("raretag tune")
 
 
 def test_another_loss_is_advised_where_the_sampler_is_class_aware_already():
@@ -95,8 +94,8 @@ def test_a_perfect_run_has_nothing_to_complain_about():
 def test_a_method_that_saw_no_negative_is_named():
     study = random_study()
     study = replace(study, unknown=1000 - study.counts)
-    assert texts(study)["The method has seen no negative"].level == "bad"
-    assert "The method has seen no negative" not in texts(replace(study, unknown=900 - study.counts))
+    assert texts(study)["The method was given no negative"].level == "bad"
+    assert "The method was given no negative" not in texts(replace(study, unknown=900 - study.counts))
 
 
 def test_labels_without_training_or_test_positives_are_listed():

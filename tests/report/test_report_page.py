@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 import torch
-from raretag.runs.opened import open_run
 
-from raretag.cli.report import names_of, report_runs
 from raretag.config.settings import compose
 from raretag.core.errors import UserError
+from raretag.report.runs import names_of, write_report
+from raretag.runs.run import open_run
 from support.runs import run as train
 
 pytest.importorskip("plotly", reason="the report needs plotly: pip install 'raretag[report]'")
@@ -38,7 +38,7 @@ def runs(tmp_path_factory):
 @pytest.fixture(scope="module")
 def both(runs):
     """The page that compares the two."""
-    report_runs([runs / "assume_negative", runs / "comic"], runs / "both.html", resamples=50, with_items=True)
+    write_report([runs / "assume_negative", runs / "comic"], runs / "both.html", resamples=50, with_items=True)
     return runs / "both.html"
 
 
@@ -57,7 +57,7 @@ def words(path: Path) -> str:
 def test_a_run_keeps_its_test_labels_and_its_inner_numbers(runs):
     finished = open_run(runs / "comic")
     assert torch.equal(finished.targets("test").value, finished.data.test.labels.targets().value)
-    assert "by_label" not in finished.record["metrics"]["epochs"][0]
+    assert "by_label" not in finished.record.to_json()["metrics"]["epochs"][0]
     assert len(finished.epochs[0]["by_label"]["corrected"]) == 10
     for row in finished.epochs:
         counted = row["found_missing"]
@@ -80,7 +80,7 @@ def test_the_page_holds_every_part_and_no_address(both):
 
 
 def test_the_same_runs_give_the_same_bytes(both, runs, tmp_path):
-    report_runs([runs / "assume_negative", runs / "comic"], tmp_path / "x.html", resamples=50, with_items=True)
+    write_report([runs / "assume_negative", runs / "comic"], tmp_path / "x.html", resamples=50, with_items=True)
     assert (tmp_path / "x.html").read_bytes() == both.read_bytes()
 
 
@@ -88,27 +88,27 @@ def test_without_the_data_the_folder_is_enough_for_all_but_pictures(runs, tmp_pa
     run = copied(runs / "comic", tmp_path / "run")
     config = (run / "config.yaml").read_text().replace("largest: 60", "largest: 61")
     (run / "config.yaml").write_text(config)  # other data than the run was trained on
-    report_runs([run], None, resamples=20, with_items=True)
+    write_report([run], None, resamples=20, with_items=True)
     page = words(run / "report.html")
     assert "the data is not what the run was trained on" in page
     assert "data:image/jpeg" not in page
     assert 'id="curve-label"' in page
     assert "may be missing in training" in page
     (run / "config.yaml").unlink()
-    report_runs([run], None, resamples=0, with_items=True)
+    write_report([run], None, resamples=0, with_items=True)
     assert "the data is not here" in words(run / "report.html")
 
 
 def test_a_run_without_evidence_takes_the_labels_from_the_data(runs, tmp_path):
     run = copied(runs / "comic", tmp_path / "run", "evidence.safetensors")
-    report_runs([run], None, resamples=20, with_items=True)
+    write_report([run], None, resamples=20, with_items=True)
     assert 'id="curve-label"' in words(run / "report.html")
 
 
 def test_a_folder_with_only_the_record_still_gives_a_page(runs, tmp_path):
     left_out = ("evidence.safetensors", "logits.safetensors", "metrics.jsonl", "card.json")
     run = copied(runs / "comic", tmp_path / "run", *left_out)
-    report_runs([run], None, resamples=20, with_items=False)
+    write_report([run], None, resamples=20, with_items=False)
     page = words(run / "report.html")
     assert "logits.safetensors is not in the folder" in page
     assert "only means could be examined" in page
@@ -117,14 +117,14 @@ def test_a_folder_with_only_the_record_still_gives_a_page(runs, tmp_path):
 def test_a_damaged_file_is_named_and_not_fatal(runs, tmp_path):
     run = copied(runs / "comic", tmp_path / "run")
     (run / "logits.safetensors").write_bytes(b"torn")
-    report_runs([run], None, resamples=0, with_items=False)
+    write_report([run], None, resamples=0, with_items=False)
     assert "logits.safetensors is damaged" in words(run / "report.html")
 
 
 def test_runs_on_other_test_items_are_not_compared(runs, tmp_path):
     other = tmp_path / "other"
     train(compose(None, [*HIDDEN, "train.epochs=1"], method__name="assume_negative", seed=1), other)
-    report_runs([runs / "comic", other], tmp_path / "x.html", resamples=20, with_items=False)
+    write_report([runs / "comic", other], tmp_path / "x.html", resamples=20, with_items=False)
     assert "other is not compared: it was not tested on the same items" in words(tmp_path / "x.html")
 
 
@@ -143,7 +143,7 @@ def test_what_is_no_finished_run_is_one_line(tmp_path, make, message):
         (tmp_path / name).mkdir()
         (tmp_path / name / file).write_text(text)
     with pytest.raises(UserError, match=message):
-        report_runs(make(tmp_path), None, resamples=0, with_items=False)
+        write_report(make(tmp_path), None, resamples=0, with_items=False)
 
 
 def test_runs_of_one_name_are_told_apart_by_their_folders():
@@ -160,7 +160,7 @@ def texts(tmp_path_factory):
     rows = [{"text": f"word{n % 5} {EVIL}", "labels": [EVIL if n % 3 else "plain", f"l{n % 5}"]} for n in range(60)]
     (folder / "notes.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     train(compose(None, ["train.epochs=1"], str(folder / "notes.jsonl")), folder / "run")
-    report_runs([folder / "run"], folder / "page.html", resamples=20, with_items=True)
+    write_report([folder / "run"], folder / "page.html", resamples=20, with_items=True)
     return folder / "page.html"
 
 

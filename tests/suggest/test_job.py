@@ -7,10 +7,10 @@ import json
 import numpy as np
 import pytest
 
+from raretag.config.settings import compose
 from raretag.core.errors import UserError
 from raretag.core.listener import Listener
 from raretag.data.python import from_arrays
-from raretag.config.settings import compose
 from raretag.suggest.answers import read
 from raretag.suggest.job import suggest
 from support.served import train

@@ -10,7 +10,7 @@ import torch
 from raretag.core.targets import Targets
 from raretag.metrics.evaluation import evaluate
 from raretag.metrics.thresholds import best_f1_thresholds
-from raretag.report.study import Judged, Study
+from raretag.report.study import Scores, Study
 
 CONFIG: dict[str, Any] = {
     "data": {"name": "made", "hide": "fal", "keep": None, "longtail": "none"},
@@ -63,8 +63,8 @@ def make_study(
         "metrics": {"final": final, "epochs": []},
         "thresholds": thresholds.tolist(),
     }
-    judged = Judged(p, positive & observed, observed)
-    return Study(name, f"runs/{name}", record, counts=counts, judged=judged, **more)
+    test = Scores(p, positive & observed, observed)
+    return Study(name, f"runs/{name}", record, counts=counts, test=test, **more)
 
 
 def random_study(items: int = 60, labels: int = 8, seed: int = 0, **more: Any) -> Study:

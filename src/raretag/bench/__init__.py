@@ -1,1 +1,1 @@
-"""Grids of runs: plans say what, the runner does it and can be stopped at any time, the table says what came out."""
+"""Grids of runs: a plan lists them, the runner trains them (stop it at any time), the table shows the results."""

@@ -1,83 +1,19 @@
-"""What came out: mean and deviation over seeds, the best bold, the second underlined, beside the paper's own number."""
+"""The table of a plan, as Markdown, LaTeX, CSV or JSON lines: mean and deviation over seeds, the best in bold, the
+second underlined, beside the paper's own number.
+"""
 
 from __future__ import annotations
 
+import itertools
 import json
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Sequence
 from pathlib import Path
 from statistics import mean, stdev
 from typing import Any
 
-import numpy as np
-
-from raretag.bench.paired import against_first
-from raretag.bench.plan import Cell, Plan, cells
-from raretag.bench.pooled import differences, interval
-from raretag.engine.checkpoint import best_epoch
+from raretag.bench.plan import Plan, cells
+from raretag.bench.results import Section, interval, label_differences, record_of
 from raretag.metrics.bootstrap import Difference
-
-
-@dataclass(frozen=True)
-class Entry:
-    values: tuple[float, ...]  # one for each finished seed
-    published: float | None
-    place: int  # 0: the best of its column, 1: the second
-
-    @property
-    def mean(self) -> float:
-        return mean(self.values)
-
-    def shown(self, best: Callable[[str], str], second: Callable[[str], str]) -> str:
-        if not self.values:
-            return "-"
-        text = f"{100 * self.mean:.1f}" + (f" ± {100 * stdev(self.values):.1f}" if len(self.values) > 1 else "")
-        text = best(text) if self.place == 0 else second(text) if self.place == 1 else text
-        return text if self.published is None else f"{text} ({self.published:.1f})"
-
-
-@dataclass(frozen=True)
-class Section:
-    """One data set in one setting: a row for each method, a column for each metric."""
-
-    title: str
-    rows: dict[str, dict[str, Entry]]
-    against: dict[str, Difference]  # mAP of a method minus that of the first, if asked for
-    by_label: dict[str, np.ndarray]  # AP minus that of the first method, a number a label; for a plan that searches
-
-
-def sections(plan: Plan, budget: str, runs: Path, *, paired: bool = False) -> list[Section]:
-    """What has been run so far. `paired`: also whether a method differs from the first beyond the choice of items."""
-    finished = [(cell, final_of(runs / cell.name)) for cell in cells(plan, budget)]
-    found = []
-    for data in plan.data:
-        for setting in plan.settings:
-            here = [(cell, final) for cell, final in finished if cell.data == data and cell.setting == setting]
-            if all(final is None for _, final in here):
-                continue
-            columns = {metric: column(plan, here, metric) for metric in plan.metrics}
-            rows = {method.label: {m: columns[m][method.label] for m in columns} for method in plan.methods}
-            words = [row.label for row, axis in ((data, plan.data), (setting, plan.settings)) if len(axis) > 1]
-            compared = [cell for cell, _ in here]
-            against = against_first(compared, runs) if paired else {}
-            found.append(Section(", ".join(words), rows, against, differences(compared, runs) if plan.choose else {}))
-    return found
-
-
-def column(plan: Plan, here: list[tuple[Cell, Any]], metric: str) -> dict[str, Entry]:
-    values: dict[str, tuple[float, ...]] = {method.label: () for method in plan.methods}
-    for cell, final in here:
-        value = reach(final, plan.metrics[metric])
-        if value is not None:
-            values[cell.method.label] += (value,)
-    order = sorted((label for label, some in values.items() if some), key=lambda label: -mean(values[label]))
-    entries = {}
-    for method in plan.methods:
-        key = ", ".join((here[0][0].data.label, here[0][0].setting.label, metric))
-        published = method.published.get(key, method.published.get(metric))
-        place = order.index(method.label) if method.label in order else len(order)
-        entries[method.label] = Entry(values[method.label], published, place)
-    return entries
 
 
 def markdown(plan: Plan, found: list[Section]) -> str:
@@ -87,7 +23,7 @@ def markdown(plan: Plan, found: list[Section]) -> str:
         heads = [*plan.metrics, *([f"mAP - {plan.methods[0].label}"] if section.against else [])]
         lines += ["| method | " + " | ".join(heads) + " |", "|---|" + "---|" * len(heads)]
         for label, row in section.rows.items():
-            shown = [entry.shown(lambda t: f"**{t}**", lambda t: f"<u>{t}</u>") for entry in row.values()]
+            shown = [entry.text(lambda t: f"**{t}**", lambda t: f"<u>{t}</u>") for entry in row.values()]
             shown += [difference(section.against.get(label))] if section.against else []
             lines.append(f"| {label} | " + " | ".join(shown) + " |")
         lines.append("")
@@ -99,7 +35,7 @@ def difference(found: Difference | None) -> str:
 
 
 def points(value: float, low: float, high: float) -> str:
-    """With the 95 % interval; bold where it does not hold 0."""
+    """With the 95 % interval; bold where it leaves out 0."""
     text = f"{100 * value:+.1f} [{100 * low:+.1f}, {100 * high:+.1f}]"
     return f"**{text}**" if low > 0 or high < 0 else text
 
@@ -112,18 +48,72 @@ def pooled(plan: Plan, budget: str, runs: Path) -> str:
         columns = {
             setting.label: found
             for setting in plan.settings
-            if (found := differences([cell for cell in here if cell.setting == setting], runs, "tail"))
+            if (found := label_differences([cell for cell in here if cell.setting == setting], runs, "tail"))
         }
         if not columns:
             continue
         lines += [f"### {title}, tail: AP - {plan.methods[0].label}, paired over labels", ""]
         lines += ["| method | " + " | ".join(columns) + " |", "|---|" + "---|" * len(columns)]
         for method in plan.methods[1:]:
-            found = [column.get(method.label) for column in columns.values()]
-            shown = ["-" if one is None else f"{points(*interval(one))} ({len(one)} labels)" for one in found]
+            apart = [column.get(method.label) for column in columns.values()]
+            shown = ["-" if one is None else f"{points(*interval(one))} ({len(one)} labels)" for one in apart]
             lines.append(f"| {method.label} | " + " | ".join(shown) + " |")
         lines.append("")
     return "\n".join(lines)
+
+
+def chosen(plan: Plan, found: Sequence[Section]) -> str:
+    """For a plan that searches: what one column chooses in each section, and what each method has over all of them."""
+    return "\n".join([*_chosen_by_section(plan, found), *_mean_places(plan, found)])
+
+
+def _chosen_by_section(plan: Plan, found: Sequence[Section]) -> list[str]:
+    first = plan.methods[0].label
+    families: dict[str, list[str]] = {}
+    for method in plan.methods:
+        families.setdefault(method.family, []).append(method.label)
+    columns = [*plan.metrics, f"AP - {first}, paired over labels"]
+    lines = [f"### Chosen by {plan.choose}, with the difference to {first}", ""]
+    lines += ["| | chosen | " + " | ".join(columns) + " |", "|---|---|" + "---|" * len(columns)]
+    for section, labels in itertools.product(found, families.values()):
+        measured = [label for label in labels if section.rows[label][plan.choose].values]
+        if not measured:
+            continue
+        label = min(measured, key=lambda label: section.rows[label][plan.choose].place)
+        shown = []
+        for metric in plan.metrics:
+            part = _ahead(section, label, first, metric)
+            shown.append("-" if part is None else f"{100 * section.rows[label][metric].mean:.1f} ({100 * part:+.1f})")
+        apart = section.by_label.get(label)
+        shown.append("" if apart is None or label == first else points(*interval(apart)))
+        lines.append(f"| {section.title} | {label} | {' | '.join(shown)} |")
+    return [*lines, ""]
+
+
+def _mean_places(plan: Plan, found: Sequence[Section]) -> list[str]:
+    """Over the sections in which every method has been run."""
+    first = plan.methods[0].label
+    whole = [section for section in found if all(row[plan.choose].values for row in section.rows.values())]
+    if not whole:
+        return []
+    places = {
+        row.label: mean(section.rows[row.label][plan.choose].place + 1 for section in whole) for row in plan.methods
+    }
+    lines = [f"### Mean place by {plan.choose}, mean difference to {first}", ""]
+    lines += ["| | place | " + " | ".join(plan.metrics) + " |", "|---|---|" + "---|" * len(plan.metrics)]
+    for label in sorted(places, key=places.__getitem__):
+        shown = []
+        for metric in plan.metrics:
+            known = [one for part in whole if (one := _ahead(part, label, first, metric)) is not None]
+            shown.append(f"{100 * mean(known):+.1f}" if known else "-")
+        lines.append(f"| {label} | {places[label]:.1f} | {' | '.join(shown)} |")
+    return [*lines, ""]
+
+
+def _ahead(section: Section, method: str, first: str, metric: str) -> float | None:
+    """How far a method is ahead of the plan's first one; None if one of the two has no number."""
+    one, other = section.rows[method][metric], section.rows[first][metric]
+    return one.mean - other.mean if one.values and other.values else None
 
 
 def latex(plan: Plan, found: list[Section]) -> str:
@@ -133,7 +123,7 @@ def latex(plan: Plan, found: list[Section]) -> str:
         lines += ["method & " + " & ".join(plan.metrics) + r" \\", r"\midrule"]
         for label, row in section.rows.items():
             shown = [
-                entry.shown(lambda t: rf"\textbf{{{t}}}", lambda t: rf"\underline{{{t}}}") for entry in row.values()
+                entry.text(lambda t: rf"\textbf{{{t}}}", lambda t: rf"\underline{{{t}}}") for entry in row.values()
             ]
             lines.append(" & ".join([label, *shown]).replace("±", r"$\pm$").replace("_", r"\_") + r" \\")
         lines += [r"\bottomrule", r"\end{tabular}", ""]
@@ -158,12 +148,11 @@ def csv(plan: Plan, found: list[Section]) -> str:
 
 
 def jsonl(plan: Plan, budget: str, runs: Path) -> str:
-    """A line for each finished run: what it was, its numbers (but for those of single classes), its time and place."""
+    """One line per finished run: what it was, its numbers (without those of single classes), its time and place."""
     lines = []
     for cell in cells(plan, budget):
-        path = runs / cell.name / "record.json"
-        if path.is_file():
-            record = json.loads(path.read_text(encoding="utf-8"))
+        record = record_of(runs / cell.name)
+        if record is not None:
             final = {name: value for name, value in record["metrics"]["final"].items() if name != "per_class"}
             seconds = sum(row.get("seconds", 0.0) for row in _log(runs / cell.name))
             what = {"data": cell.data.label, "setting": cell.setting.label, "method": cell.method.label}
@@ -175,21 +164,3 @@ def jsonl(plan: Plan, budget: str, runs: Path) -> str:
 def _log(folder: Path) -> list[dict[str, Any]]:
     path = folder / "metrics.jsonl"
     return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()] if path.is_file() else []
-
-
-def final_of(folder: Path) -> dict[str, Any] | None:
-    record = folder / "record.json"
-    if not record.is_file():
-        return None
-    found: dict[str, Any] = json.loads(record.read_text(encoding="utf-8"))
-    history = found["metrics"].get("epochs")
-    stopped_early = found.get("config", {}).get("train", {}).get("patience") is not None
-    kept = history[best_epoch(history) if stopped_early else -1] if history else {}
-    final: dict[str, Any] = found["metrics"]["final"] | {"validation": kept.get("validation")}  # to choose by
-    return final
-
-
-def reach(tree: Any, path: str) -> float | None:
-    for step in path.split("."):
-        tree = tree.get(step) if isinstance(tree, dict) else None
-    return None if tree is None else float(tree)

@@ -1,6 +1,6 @@
-"""Runs cells one after another in one process, so that torch and the data are loaded once and not once a cell.
+"""Runs cells one after another in one process, so that torch and the data are loaded once and not once per cell.
 
-Tasks come in as lines of JSON, answers go out as such. Cells that follow each other mostly share their data.
+Tasks come in and outcomes go out as lines of JSON. Cells that follow each other mostly share their data.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from typing import Any
 
 from raretag.config.settings import Data, checked, compose, read
 from raretag.core.errors import DataAbsentError, UserError
+from raretag.core.listener import SILENT
 from raretag.data.sources import load
 from raretag.engine.run import run
 from raretag.labels.collection import DataSet
@@ -37,8 +38,8 @@ def take_model(trained: Path, folder: Path, task: dict[str, Any]) -> None:
             shutil.copy(trained / name, folder / name)
 
 
-def answer_to(task: dict[str, Any]) -> dict[str, Any]:
-    """Run a cell, and say what the runner's `Answer` says."""
+def run_task(task: dict[str, Any]) -> dict[str, Any]:
+    """Run a cell; the fields of the runner's `Outcome`."""
     folder = Path(task["folder"])
     try:
         if task["like"]:
@@ -46,15 +47,15 @@ def answer_to(task: dict[str, Any]) -> dict[str, Any]:
         resume = any((folder / name).exists() for name in ("last.ckpt", "previous.ckpt"))
         config = checked(read(folder / "config.yaml")) if resume else compose(None, task["changes"], seed=task["seed"])
         data = loaded(config.data.model_dump_json(), config.seed)
-        run(config, folder, data=data, resume=resume, overwrite=not resume, say=lambda line: None)
+        run(config, folder, data=data, resume=resume, overwrite=not resume, listener=SILENT)
     except UserError as error:
-        return {"complaint": str(error), "absent": isinstance(error, DataAbsentError)}
+        return {"error": str(error), "data_absent": isinstance(error, DataAbsentError)}
     except Exception as error:  # a cell that breaks must not take the others with it
-        return {"complaint": f"{type(error).__name__}: {' '.join(str(error).split())}"}
+        return {"error": f"{type(error).__name__}: {' '.join(str(error).split())}"}
     return {}
 
 
-def leave_with_the_runner() -> None:
+def exit_with_runner() -> None:
     """A worker whose runner was killed must not go on writing where a new runner may be at work."""
     runner = os.getppid()
     while os.getppid() == runner:
@@ -63,11 +64,11 @@ def leave_with_the_runner() -> None:
 
 
 def main() -> None:
-    threading.Thread(target=leave_with_the_runner, daemon=True).start()
-    answers, sys.stdout = sys.stdout, sys.stderr  # what a library prints must not look like an answer
+    threading.Thread(target=exit_with_runner, daemon=True).start()
+    outcomes, sys.stdout = sys.stdout, sys.stderr  # what a library prints must not look like an outcome
     for line in sys.stdin:
-        answers.write(json.dumps(answer_to(json.loads(line))) + "\n")
-        answers.flush()
+        outcomes.write(json.dumps(run_task(json.loads(line))) + "\n")
+        outcomes.flush()
 
 
 if __name__ == "__main__":

@@ -1,1 +1,1 @@
-"""Parse, build, call, print. Starts fast: nothing here imports torch before there is work to do."""
+"""The `raretag` command: parse, call, print. Starts fast: nothing here loads torch before there is work to do."""

@@ -3,108 +3,112 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+import typer
 
-from raretag.bench import chosen, runner, table
-from raretag.bench import plan as plans
-from raretag.bench.plan import Cell, Plan
-from raretag.bench.runner import Answer
 from raretag.cli.screen import screen
 from raretag.core.errors import UserError
 
-FORMATS = {"markdown": table.markdown, "csv": table.csv, "latex": table.latex}
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from raretag.bench.plan import Cell, Plan
+    from raretag.bench.runner import Outcome
+
+FORMATS = ("markdown", "csv", "latex", "jsonl")
 
 
-def bench_plan(
-    name: str,
-    budget: str,
-    only: list[str],
-    jobs: int,
-    threads: int,
-    out: Path | None,
-    form: str,
-    *,
-    dry_run: bool,
-    only_table: bool,
-    paired: bool,
+def bench(
+    plan: Annotated[str, typer.Argument(help="A plan by name (see `raretag list plans`), or a YAML file.")],
+    budget: Annotated[str, typer.Option(help="small or paper: how long the runs are.")] = "small",
+    only: Annotated[
+        list[str] | None,
+        typer.Option(help='Only these data, settings, methods or seeds, e.g. --only BCE --only "seed 0".'),
+    ] = None,
+    jobs: Annotated[int, typer.Option(min=1, help="Runs at the same time.")] = 2,
+    threads: Annotated[int, typer.Option(min=1, help="Threads per run.")] = 1,
+    out: Annotated[Path | None, typer.Option(help="Folder of the runs; default: runs/bench/PLAN-BUDGET.")] = None,
+    form: Annotated[
+        str, typer.Option("--format", help="Of the table: markdown, csv, latex, or jsonl with one line per run.")
+    ] = "markdown",
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the runs and an estimate of the time.")] = False,
+    table: Annotated[bool, typer.Option("--table", help="Only the table of what has been run.")] = False,
+    paired: Annotated[
+        bool, typer.Option("--paired", help="Also each method's mAP minus the first one's, resampling test items.")
+    ] = False,
 ) -> None:
-    if form not in (*FORMATS, "jsonl"):
-        raise UserError(f"there is no format '{form}'; expected one of {', '.join(FORMATS)}, jsonl")
-    plan = plans.load(name)
-    grid = plans.cells(plan, budget, only)
-    runs = out or Path("runs") / "bench" / f"{Path(name).stem}-{budget}"
+    """Run a grid of methods, data sets and seeds, and print the table. Can be stopped and continued at any time."""
+    from raretag.bench import plan as plans
+    from raretag.bench import runner
+
+    if form not in FORMATS:
+        raise UserError(f"there is no format '{form}'; expected one of {', '.join(FORMATS)}")
+    found = plans.load(plan)
+    grid = plans.cells(found, budget, only or [])
+    runs = out or Path("runs") / "bench" / f"{Path(plan).stem}-{budget}"
     console = screen(error=True)
     if dry_run:
-        estimate(console, plan, grid, runs, jobs, threads)
+        print_estimate(console, grid, runs, jobs, threads)
         return
-    failures = {} if only_table else work(console, grid, runs, jobs, threads)
-    if form == "jsonl":
-        print(table.jsonl(plan, budget, runs))
-    else:
-        found = table.sections(plan, budget, runs, paired=paired)
-        print(FORMATS[form](plan, found))
-        if form == "markdown" and plan.pools:
-            print(table.pooled(plan, budget, runs))
-        if form == "markdown" and plan.choose and found:
-            print(chosen.markdown(plan, found))
+    failures = {} if table else run_grid(console, grid, runs, jobs, threads)
+    print(table_of(found, budget, runs, form, paired=paired))
     missing = sum(not runner.is_done(runs / cell.name) for cell in grid)
     if missing:
-        console.print(f"{missing} of {len(grid)} runs are not finished; the same command goes on with them")
-    for data, answer in failures.items():
-        if answer.absent:
-            console.print(f"{data} was not run: {answer.complaint}")
-    broken = {name: answer.complaint for name, answer in failures.items() if not answer.absent}
+        console.print(f"{missing} of {len(grid)} runs are not finished; the same command continues them")
+    for data, outcome in failures.items():
+        if outcome.data_absent:
+            console.print(f"{data} was not run: {outcome.error}")
+    broken = {name: outcome.error for name, outcome in failures.items() if not outcome.data_absent}
     if broken:
-        name, complaint = next(iter(broken.items()))
-        raise UserError(f"{len(broken)} runs failed, first {name}: {complaint}")
+        name, error = next(iter(broken.items()))
+        raise UserError(f"{len(broken)} runs failed, first {name}: {error}")
 
 
-def work(console: Console, grid: list[Cell], runs: Path, jobs: int, threads: int) -> dict[str, Answer]:
+def table_of(plan: Plan, budget: str, runs: Path, form: str, *, paired: bool) -> str:
+    from raretag.bench import results, table
+
+    if form == "jsonl":
+        return table.jsonl(plan, budget, runs)
+    found = results.sections(plan, budget, runs, paired=paired)
+    if form != "markdown":
+        return {"csv": table.csv, "latex": table.latex}[form](plan, found)
+    parts = [table.markdown(plan, found)]
+    parts += [table.pooled(plan, budget, runs)] if plan.pools else []
+    parts += [table.chosen(plan, found)] if plan.choose and found else []
+    return "\n".join(parts)
+
+
+def run_grid(console: Console, grid: list[Cell], runs: Path, jobs: int, threads: int) -> dict[str, Outcome]:
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    from raretag.bench import runner
+
     columns = (TextColumn("{task.description}"), BarColumn(20), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=console) as progress:
         done = sum(runner.is_done(runs / cell.name) for cell in grid)
         task = progress.add_task("runs", total=len(grid), completed=done)
 
-        def tell(cell: Cell, seconds: float, answer: Answer) -> None:
-            progress.update(
-                task, advance=1, description=f"last: {cell.method.label}, seed {cell.seed}, {seconds:.0f} s"
-            )
-            if answer.complaint and not answer.absent:
-                progress.console.print(f"{cell.name}: {answer.complaint}")
+        def on_end(cell: Cell, seconds: float, outcome: Outcome) -> None:
+            words = f"last: {cell.method.label}, seed {cell.seed}, {seconds:.0f} s"
+            progress.update(task, advance=1, description=words)
+            if outcome.error and not outcome.data_absent:
+                progress.console.print(f"{cell.name}: {outcome.error}")
 
-        return runner.run(grid, runs, jobs=jobs, threads=threads, tell=tell)
+        return runner.run(grid, runs, jobs=jobs, threads=threads, on_end=on_end)
 
 
-def estimate(console: Console, plan: Plan, grid: list[Cell], runs: Path, jobs: int, threads: int) -> None:
-    """The cells, and how long the ones that are left will take, by a short run of each method on each data set."""
-    import tempfile
+def print_estimate(console: Console, grid: list[Cell], runs: Path, jobs: int, threads: int) -> None:
+    """The cells, and how long the remaining ones will take, by a short run of each method on each data set."""
+    from raretag.bench import runner
 
     for cell in grid:
         state = "done" if runner.is_done(runs / cell.name) else "to run"
         print(f"{state:7s} {cell.data.label} | {cell.setting.label} | {cell.method.label} | seed {cell.seed}")
     left = [cell for cell in grid if not runner.is_done(runs / cell.name)]
-    labels = [f"{cell.method.label} on {cell.data.label}" for cell in left]
-    seconds: dict[str, float] = {}
-    failed: set[str] = set()  # data that is absent, and methods that do not run on theirs
-    worker = runner.Worker(threads)
-    with tempfile.TemporaryDirectory() as folder:
-        for cell, label in zip(left, labels, strict=True):
-            if label in seconds or failed & {label, cell.data.label}:
-                continue
-            spent, answer = runner.calibrate(cell, Path(folder) / str(len(seconds) + len(failed)), worker)
-            if answer.complaint:
-                subject = cell.data.label if answer.absent else label
-                failed.add(subject)
-                console.print(f"{subject}: {answer.complaint}")
-            else:
-                seconds[label] = spent
-                console.print(f"{label}: about {spent:.0f} s a run")
-    worker.close()
-    cannot = sum(label not in seconds for label in labels)
-    total = sum(seconds.get(label, 0.0) for label in labels) / jobs
+    found = runner.estimate(left, threads, console.print)
+    cannot = found.cannot_run(left)
     print(
-        f"{len(left)} of {len(grid)} runs to do, about {total / 60:.0f} minutes with {jobs} jobs"
+        f"{len(left)} of {len(grid)} runs to do, about {found.total(left) / jobs / 60:.0f} minutes with {jobs} jobs"
         + (f", without the {cannot} that cannot run" if cannot else "")
     )

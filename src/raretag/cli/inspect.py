@@ -1,73 +1,100 @@
-"""`raretag inspect`: what is in the labels, in the terminal, as a picture and as JSON."""
+"""`raretag inspect`: what is in the labels, in the terminal, as a picture and as JSON; and which method suits them."""
 
 from __future__ import annotations
 
-import json
+from math import log1p
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-from rich.console import Console
-from rich.table import Table
+import typer
 
 from raretag.cli.screen import screen
-from raretag.cli.train import called, check_names
-from raretag.config.settings import compose
 from raretag.core.errors import UserError
-from raretag.core.words import some
 
-PICTURES = (".png", ".svg", ".pdf")
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
+
+    from raretag.recommend.race import Outcome
 
 
-def inspect_data(
-    data: str, changes: list[str], picture: Path | None, into: Path | None, minutes: float | None = None
+def inspect(
+    data: Annotated[str, typer.Argument(help="A data set by name, or a file.")],
+    set_: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="A.B=C", help="Change one setting, e.g. --set data.labels=tags."),
+    ] = None,
+    picture: Annotated[Path | None, typer.Option(help="Draw the distribution into this PNG, SVG or PDF.")] = None,
+    json_: Annotated[Path | None, typer.Option("--json", help="Write the numbers into this file.")] = None,
+    recommend: Annotated[
+        bool, typer.Option("--recommend", help="Try a few methods on folds of the training items, and name one.")
+    ] = False,
+    minutes: Annotated[float | None, typer.Option(help="Time for --recommend; default: 5.")] = None,
 ) -> None:
-    config = compose(None, changes, data)
-    check_names(config)
-    for path in (picture, into):
-        if path is not None and not path.absolute().parent.is_dir():
-            raise UserError(f"the folder of '{path}' does not exist")
-    if picture is not None and picture.suffix not in PICTURES:
-        raise UserError(f"the picture '{picture}' must end in one of {', '.join(PICTURES)}")
+    """Look at the labels of a data set before training."""
+    from raretag.cli.train import check_names, data_title
+    from raretag.config.settings import compose
+    from raretag.core.files import write_json
+
+    if minutes is not None and not recommend:
+        raise UserError(f"--minutes {minutes:g} was given without --recommend, which it limits")
+    settings = compose(None, set_ or [], data)
+    check_names(settings)
+    if json_ is not None and not json_.absolute().parent.is_dir():
+        raise UserError(f"the folder of '{json_}' does not exist")
+    if picture is not None:
+        from raretag.figures.parts.canvas import check_picture, save
+
+        check_picture(picture)
 
     from raretag.data.sources import look  # torch is loaded here
     from raretag.labels.describe import describe
 
-    found = look(config.data, config.seed)
+    found = look(settings.data, settings.seed)
     console = screen()
     for remark in found.remarks:
         console.print(remark)
-    description = describe(found.stores["train"], config.group_edges, counted=found.counted)
+    description = describe(found.stores["train"], settings.group_edges, counted=found.counted)
     description["splits"] = {name: len(store) for name, store in found.stores.items()}
     description["duplicates"] = found.duplicates
-    show(console, called(config), description)
+    print_description(console, data_title(settings), description)
     if picture is not None:
-        from raretag.report.distribution import draw
+        from raretag.figures.class_aware import distribution
 
-        draw(description, picture, f"{called(config)}: {description['items']:,} training items")
+        save(distribution(description, f"{data_title(settings)}: {description['items']:,} training items"), picture)
         console.print(f"picture: {picture}")
-    if minutes is not None:
-        from raretag.cli.recommend import recommend
+    if recommend:
+        from raretag.cli.progress import Messages
+        from raretag.recommend.race import recommend as race_methods
 
-        description["recommended"] = recommend(data, changes, minutes)
-    if into is not None:
-        into.write_text(json.dumps(description, indent=1) + "\n", encoding="utf-8")
-        console.print(f"numbers: {into}")
+        allowed = 5.0 if minutes is None else minutes
+        outcome = race_methods(data, set_ or [], minutes=allowed, listener=Messages())
+        print_outcome(console, outcome)
+        console.print(f"train it: {outcome.command(data, set_ or [])}")
+        description["recommended"] = outcome.as_dict(data, set_ or [])
+    if json_ is not None:
+        write_json(json_, description)
+        console.print(f"numbers: {json_}")
 
 
-def show(console: Console, name: str, description: dict[str, Any]) -> None:
+def print_description(console: Console, name: str, description: dict[str, Any]) -> None:
+    from rich.table import Table
+
+    from raretag.core.words import some
+
     observed, groups = description["observed"], description["groups"]
     low, high = groups["edges"]
     ratio, duplicates = description["most_to_least_frequent"], description["duplicates"]
     facts = {
         "items": ", ".join(f"{split} {size:,}" for split, size in description["splits"].items()),
-        "labels": f"{description['labels']:,}, {description['labels_per_item']:.2f} an item; "
+        "labels": f"{description['labels']:,}, {description['labels_per_item']:.2f} per item; "
         f"{description['items_without_positive']:,} items have none",
         "observed": ", ".join(f"{state} {100 * share:.1f} %" for state, share in observed.items()),
         "max : min": "-" if ratio is None else f"{ratio:,.0f} : 1",
         "groups": ", ".join(f"{group} {groups[group]}" for group in ("head", "medium", "tail"))
         + f"  (by training positives before hiding, edges {low} and {high})",
-        "never positive": listed(description["never_positive"]),
-        "always alone": listed(description["always_alone"]),
+        "never positive": some(description["never_positive"]) or "none",
+        "always alone": some(description["always_alone"]) or "none",
         "duplicates": "not checked: the inputs are not here"
         if duplicates is None
         else f"{duplicates:,} training items",
@@ -78,12 +105,12 @@ def show(console: Console, name: str, description: dict[str, Any]) -> None:
     for key, value in facts.items():
         table.add_row(key, value)
     console.print(table)
-    console.print(bars(description))
+    console.print(frequency_bars(description))
 
 
-def bars(description: dict[str, Any], width: int = 30) -> Table:
+def frequency_bars(description: dict[str, Any], width: int = 30) -> Table:
     """The most frequent and the rarest labels; a bar's length is the logarithm of the count."""
-    from math import log1p
+    from rich.table import Table
 
     highest = log1p(max((entry["positives"] for entry in description["most_frequent"]), default=1)) or 1.0
     rare = [entry for entry in reversed(description["rarest"]) if entry not in description["most_frequent"]]
@@ -91,16 +118,36 @@ def bars(description: dict[str, Any], width: int = 30) -> Table:
     table.add_column("label", no_wrap=True, max_width=32)
     table.add_column("positives", justify="right")
     table.add_column("(log scale)")
-    gap = {"label": "...", "positives": None}
-    for entry in [*description["most_frequent"], *([gap] if rare else []), *rare]:
-        if entry is gap:
+    for place, entry in enumerate([*description["most_frequent"], *rare]):
+        if rare and place == len(description["most_frequent"]):
             table.add_row("...", "", "")
-            continue
-        table.add_row(
-            entry["label"], f"{entry['positives']:,}", "█" * round(width * log1p(entry["positives"]) / highest)
-        )
+        bar = "█" * round(width * log1p(entry["positives"]) / highest)
+        table.add_row(entry["label"], f"{entry['positives']:,}", bar)
     return table
 
 
-def listed(names: list[str], shown: int = 8) -> str:
-    return some(names, shown) or "none"
+def print_outcome(console: Console, outcome: Outcome) -> None:
+    """The methods that raced, ranked, and why one of them is recommended."""
+    from rich.table import Table
+
+    title = "mAP on held-out folds as if labels were equally frequent, in %"
+    table = Table(box=None, pad_edge=False, header_style="bold", title=title, title_justify="left")
+    table.add_column("method", no_wrap=True)
+    for head in ("mAP", "to the best", "95 % interval", "folds", "seconds each"):
+        table.add_column(head, justify="right", no_wrap=True)
+    for runner in outcome.runners:
+        behind, first = runner.behind, runner is outcome.runners[0]
+        table.add_row(
+            runner.candidate.label,
+            f"{100 * runner.score:.1f}",
+            "" if first else f"{100 * behind.value:+.1f}",
+            "" if first else f"{100 * behind.low:+.1f} to {100 * behind.high:+.1f}",
+            str(runner.folds),
+            f"{runner.seconds:.0f}",
+        )
+    console.print(table)
+    for remark in outcome.remarks:
+        console.print(remark)
+    if outcome.as_absent:
+        console.print("no negative is observed: unknown labels count as absent in this table")
+    console.print(outcome.reason())

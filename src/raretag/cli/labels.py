@@ -3,35 +3,49 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Annotated
+
+import typer
 
 from raretag.cli.screen import screen
-from raretag.cli.train import called, check_names
-from raretag.config.settings import Config, compose
 from raretag.core.errors import UserError
 
 FORMS = ("table", "corrections")
+MOST_CONFLICTS = 20  # that are printed
 
 
-def apply_answers(
-    answers: list[Path],
-    data: str,
-    out: Path,
-    changes: list[str],
-    form: str | None,
-    log: Path | None,
-    *,
-    overwrite: bool,
+def apply(
+    answers: Annotated[
+        list[Path], typer.Argument(help="Answered lists: CSV, JSONL, or a JSON export of Label Studio.")
+    ],
+    out: Annotated[
+        Path, typer.Option(help="The new table, or a file of corrections if the data does not come from a table.")
+    ],
+    data: Annotated[
+        str, typer.Option("--data", help="What the answers are about: a run folder, a table, or a data set by name.")
+    ],
+    form: Annotated[
+        str | None, typer.Option("--as", help="table or corrections; default: a table for a table.")
+    ] = None,
+    log: Annotated[Path | None, typer.Option(help="What changed, as CSV; default: OUT.log.csv.")] = None,
+    set_: Annotated[
+        list[str] | None, typer.Option("--set", metavar="A.B=C", help="As in training, e.g. data.labels=tags.")
+    ] = None,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace existing files.")] = False,
 ) -> None:
-    run = Path(data)
-    config = compose(run / "config.yaml", changes) if (run / "config.yaml").is_file() else compose(None, changes, data)
-    check_names(config)
-    is_table = config.data.name == "table"
+    """Merge answered suggestions into the labels. Conflicts are listed and left as they are."""
+    from raretag.cli.train import check_names, data_title
+    from raretag.config.settings import compose
+
+    is_run = (Path(data) / "config.yaml").is_file()
+    settings = compose(Path(data) / "config.yaml", set_ or []) if is_run else compose(None, set_ or [], data)
+    check_names(settings)
+    is_table = settings.data.name == "table"
     form = form or ("table" if is_table else "corrections")
     if form not in FORMS:
         raise UserError(f"--as is '{form}'; expected {' or '.join(FORMS)}")
     if form == "table" and not is_table:
-        raise UserError(f"'{called(config)}' is not a table that can be written; leave out --as, or say corrections")
+        raise UserError(f"'{data_title(settings)}' is not a table that can be written; leave out --as")
     log = log or out.with_name(out.name + ".log.csv")
     for path in (out, log):
         if path.exists() and not overwrite:
@@ -39,61 +53,26 @@ def apply_answers(
         if not path.absolute().parent.is_dir():
             raise UserError(f"the folder of '{path}' does not exist")
 
-    from raretag.suggest.answers import read, write_log  # torch is loaded here
+    from raretag.suggest.answers import apply_to_corrections, apply_to_table, read, write_log  # torch is loaded here
 
     given = [answer for path in answers for answer in read(path)]
-    merged = into_table(config, given, out) if form == "table" else into_corrections(config, given, out)
+    remark = ""
+    if form == "table":
+        merged, remark = apply_to_table(settings, given, out)
+    else:
+        merged = apply_to_corrections(settings, given, out)
+    if remark:
+        screen(error=True).print(f"remark: {remark}")
     write_log(log, merged)
     console = screen()
     console.print(
         f"{merged.count('changed')} labels changed, {merged.count('already so')} were so already, "
         f"{len(merged.conflicts)} conflicts, {merged.unanswered} not answered"
     )
-    for line in merged.conflicts[:20]:
+    for line in merged.conflicts[:MOST_CONFLICTS]:
         console.print(f"  conflict: item {line.item}, '{line.label}': {line.reason}; left as it is")
-    if len(merged.conflicts) > 20:
-        console.print(f"  and {len(merged.conflicts) - 20} more, see {log}")
+    if len(merged.conflicts) > MOST_CONFLICTS:
+        console.print(f"  and {len(merged.conflicts) - MOST_CONFLICTS} more, see {log}")
     console.print(f"written: {out}, log: {log}")
     if form == "corrections":
         console.print(f"train with: --set data.corrections={out}")
-
-
-def into_table(config: Config, given: list[Any], out: Path) -> Any:
-    from raretag.data.sources import find_source
-    from raretag.data.writing.cells import Writer
-    from raretag.labels.corrections import Places
-    from raretag.suggest.answers import merge_answers
-
-    if config.data.corrections is not None:
-        raise UserError("the run has data.corrections beside its table; go on with --as corrections")
-    table = find_source(config.data, config.seed)
-    store, absent = table.current()
-    source, roles = table.opened()
-    if out.suffix.lower() != source.path.suffix.lower():
-        raise UserError(f"'{out.name}' must end in '{source.path.suffix}', like the table that it is made from")
-    merged = merge_answers(given, [Places(store)], Writer(roles, absent, roles.negatives).can_write)
-    table.rewrite(merged.changes, out)
-    if roles.split is None:
-        screen(error=True).print(
-            "remark: the table has no split column, and parts are dealt by labels: with other labels other items are "
-            "tested on; --as corrections keeps the parts"
-        )
-    return merged
-
-
-def into_corrections(config: Config, given: list[Any], out: Path) -> Any:
-    from raretag.data.sources import load
-    from raretag.labels import corrections
-    from raretag.labels.corrections import Correction, Places
-    from raretag.suggest.answers import merge_answers
-
-    data = load(config.data, config.seed)  # with the corrections so far, which the new file goes on from
-    parts = [data.train, *(part for part in (data.validation, data.test) if part.labels.given_ids is not None)]
-    merged = merge_answers(given, [Places(part.labels) for part in parts])
-    before = corrections.read(Path(config.data.corrections).expanduser()) if config.data.corrections else []
-    kept = {(one.item, one.label): one for one in before}
-    for (item, label), state in merged.changes.items():
-        first = kept[item, label].was if (item, label) in kept else merged.before(item, label)
-        kept[item, label] = Correction(item, label, state, first)  # type: ignore[arg-type]
-    corrections.write(out, kept.values())
-    return merged

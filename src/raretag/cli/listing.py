@@ -4,64 +4,123 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Callable
+from enum import Enum
 from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
-from rich.table import Table
+import typer
 
-from raretag.bench import plan as plans
 from raretag.cli.screen import screen
-from raretag.core import registry as registry
-from raretag.figures.parts import papers
-from raretag.methods import FILLS
+
+if TYPE_CHECKING:
+    from raretag.core.registry import Entry
 
 WIDE = 120  # columns of a terminal from which there is room for more than name and summary
-ROOMS = {"methods": "methods", "data": "data", "models": "models", "samplers": "sampling", "figures": "figures"}
 
 
-def show(room: str, *, plain: bool) -> None:
-    if room == "plans":
-        show_plans(plain=plain)
+class Kind(str, Enum):
+    methods = "methods"
+    solvers = "solvers"
+    data = "data"
+    models = "models"
+    encoders = "encoders"
+    heads = "heads"
+    samplers = "samplers"
+    plans = "plans"
+    figures = "figures"
+
+
+ROOMS = {"encoders": "models", "heads": "models.heads", "samplers": "sampling"}  # where it is not the kind's own name
+
+
+def list_(
+    kind: Annotated[Kind, typer.Argument(help="What to list.")] = Kind.methods,
+    plain: Annotated[bool, typer.Option("--plain", help="Bare names, one per line.")] = False,
+) -> None:
+    """List what can be chosen by name: methods, data sets, models and so on."""
+    if kind is Kind.plans:
+        list_plans(plain=plain)
         return
-    entries = registry.entries(ROOMS[room])
+    for name in ("methods", "solvers") if kind is Kind.methods else (kind.value,):
+        if name == "solvers" and not plain:
+            gap = "\n" if kind is Kind.methods else ""
+            screen().print(f"{gap}Solvers, which are fitted without training steps (--method NAME, too):")
+        list_room(name, plain=plain)
+    if not plain and kind is Kind.data:
+        root = os.environ.get("RARETAG_DATA")
+        screen().print(f"\nfolder of named data sets: {root or 'not set; set RARETAG_DATA or data.root'}")
+    if not plain and kind is Kind.encoders:
+        screen().print(
+            "\nA frozen model whose features replace the inputs: --set encoder.name=NAME. "
+            "For texts: --set data.representation=encoder --set data.encoder=minilm, or a folder with a BERT"
+        )
+
+
+def list_room(kind: str, *, plain: bool) -> None:
+    from rich.table import Table
+
+    from raretag.core import registry
+
+    entries = registry.entries(ROOMS.get(kind, kind))
     if plain:
         print("\n".join(entry.name for entry in entries))
         return
     console = screen()
     if not console.is_terminal:  # into a file or a pipe: wide enough for one line each
         console.width = 260
-    columns = {"methods": of_method, "data": of_data, "figures": of_figure}.get(room, lambda entry: {})
+    columns = COLUMNS.get(kind, no_columns)
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("name", no_wrap=True, style="cyan")
     table.add_column("what it is")
-    for name in columns(entries[0]) if console.width >= WIDE or room in ("data", "figures") else ():
+    for name in columns(entries[0]) if console.width >= WIDE or kind in ("data", "figures") else ():
         table.add_column(name, overflow="fold")
     for entry in entries:
         table.add_row(entry.name, entry.summary, *list(columns(entry).values())[: len(table.columns) - 2])
     console.print(table)
-    if room == "data":
-        root = os.environ.get("RARETAG_DATA")
-        console.print(f"\nfolder of named data sets: {root or 'not set; set RARETAG_DATA or data.root'}")
 
 
-def show_plans(*, plain: bool) -> None:
+def list_plans(*, plain: bool) -> None:
+    from raretag.bench import plan as plans
+
     for name in plans.names():
         plan = plans.load(name)
         print(name if plain else f"{name:16s} {plan.title} ({plan.source})")
 
 
-def of_method(entry: registry.Entry) -> dict[str, str]:
+def no_columns(entry: Entry) -> dict[str, str]:
+    return {}
+
+
+def of_method(entry: Entry) -> dict[str, str]:
+    from raretag.methods import FILLS
+
     return {"from": cited(entry.source), "fills": " ".join(FILLS.get(entry.name, ()))}
 
 
-def of_figure(entry: registry.Entry) -> dict[str, str]:
-    return {"also called": " ".join(number for number, (name, _) in papers.numbers().items() if name == entry.name)}
+def of_solver(entry: Entry) -> dict[str, str]:
+    return {"from": cited(entry.source)}
 
 
-def of_data(entry: registry.Entry) -> dict[str, str]:
+def of_figure(entry: Entry) -> dict[str, str]:
+    from raretag.figures import PAPERS
+
+    return {"figures of papers": " ".join(number for number, (name, _) in PAPERS.items() if name == entry.name)}
+
+
+def of_data(entry: Entry) -> dict[str, str]:
     root = os.environ.get("RARETAG_DATA")
     missing = entry.missing(None if root is None else Path(root))
     state = "" if not entry.files else f"missing {missing[0].split('|')[0]}" if missing else "present"
     return {"where to get it, and its files": entry.source if entry.files else "", "here": state}
+
+
+COLUMNS: dict[str, Callable[[Entry], dict[str, str]]] = {
+    "methods": of_method,
+    "solvers": of_solver,
+    "data": of_data,
+    "figures": of_figure,
+}
 
 
 def cited(source: str) -> str:

@@ -1,50 +1,73 @@
-"""`raretag predict`: a table of probabilities and chosen labels for new items."""
+"""`raretag predict`, `tune` and `export`: a trained model in use."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from enum import Enum
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Annotated
 
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, TextColumn, TimeRemainingColumn
+import typer
 
 from raretag.cli.screen import screen
 from raretag.core.errors import UserError
 
-if TYPE_CHECKING:
-    from raretag.serve.readers import ReadOptions
+Run = Annotated[Path, typer.Argument(help="A run folder, as `raretag train` leaves it.")]
 
 
-def predict_items(
-    run: Path,
-    data: str | None,
-    options: ReadOptions,
-    *,
-    out: Path | None,
-    top: int | None,
-    batch_size: int,
-    overwrite: bool,
+def predict(
+    run: Run,
+    data: Annotated[
+        str | None,
+        typer.Argument(
+            help="A table (.csv .tsv .jsonl .parquet), a folder of images, an array (.npy .npz .safetensors), or "
+            "a data set by name; default: the test part of the run's own data."
+        ),
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="A .csv, .parquet or .jsonl file; default: CSV to standard output.")
+    ] = None,
+    top: Annotated[int | None, typer.Option(help="Only the K most probable labels per item.")] = None,
+    part: Annotated[
+        str | None, typer.Option(help="train, validation or test, of a data set or of a table as training divides it.")
+    ] = None,
+    column: Annotated[
+        list[str] | None, typer.Option(help="Column of the table to read, if its name is not that of training.")
+    ] = None,
+    folder: Annotated[
+        Path | None, typer.Option(help="Folder that image paths of the table are relative to; default: the table's.")
+    ] = None,
+    encoder: Annotated[Path | None, typer.Option(help="Folder of the sentence encoder, if it has moved.")] = None,
+    allow_outside: Annotated[
+        bool, typer.Option("--allow-outside", help="Image paths of the table may leave the folder.")
+    ] = False,
+    skip_bad: Annotated[
+        bool, typer.Option("--skip-bad", help="Leave out unreadable images and blank features, and report them.")
+    ] = False,
+    batch_size: Annotated[int, typer.Option(min=1, help="Items that go through the model at once.")] = 256,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an existing file.")] = False,
 ) -> None:
+    """Predict labels of new items. If the command was stopped, running it again continues where it was."""
+    from raretag.cli.progress import item_bar
     from raretag.serve.model import load
     from raretag.serve.predictions import PredictionsFile, write_table
-    from raretag.serve.readers import open_reader
+    from raretag.serve.readers import ReadOptions, open_reader
 
     if top is not None and top < 1:
         raise UserError(f"--top is {top}; expected 1 or more labels")
     model = load(run)
+    options = ReadOptions(part, column or None, folder, allow_outside, "skip" if skip_bad else "fail", encoder)
     reader = open_reader(data, model.card, options)
     if out is None:
         for number, (_, found) in enumerate(model.stream(reader, batch_size=batch_size)):
             write_table(found.table(top), sys.stdout.buffer, ".csv", header=number == 0)
             sys.stdout.flush()
     else:
-        made_from = {"seal": model.card["seal"], "items": reader.fingerprint(), "top": top, "bad": options.bad_items}
+        made_from = {"seal": model.seal, "items": reader.fingerprint(), "top": top, "bad": options.bad_items}
         file = PredictionsFile(out, made_from, overwrite=overwrite)
         if file.done:
-            screen(error=True).print(f"going on after {file.done:,} items that were done before")
-        with progress(reader.total) as advance:
+            screen(error=True).print(f"continuing after {file.done:,} items that were done before")
+        with item_bar("predicting", reader.total) as advance:
             advance(file.done)
             for items in file.fill(model.stream(reader, batch_size=batch_size, skip=file.done), top):
                 advance(items)
@@ -53,11 +76,63 @@ def predict_items(
         print(f"raretag: {remark}", file=sys.stderr)
 
 
-@contextmanager
-def progress(total: int | None) -> Iterator[Callable[[int], None]]:
-    """A bar on standard error; call it with how many items are done."""
-    columns: tuple[ProgressColumn, ...] = (TextColumn("predicting"), BarColumn(24))
-    columns += (MofNCompleteColumn(), TimeRemainingColumn()) if total else (TextColumn("{task.completed:,.0f} items"),)
-    with Progress(*columns, console=screen(error=True)) as bar:
-        task = bar.add_task("", total=total)
-        yield lambda items: bar.advance(task, items)
+def tune(
+    run: Run,
+    precision: Annotated[float | None, typer.Option(help="Reach this precision for each label, e.g. 0.8.")] = None,
+    recall: Annotated[float | None, typer.Option(help="Reach this recall for each label.")] = None,
+    threshold: Annotated[float | None, typer.Option(help="One threshold for all labels, e.g. 0.5.")] = None,
+    calibrate: Annotated[bool, typer.Option(help="Also calibrate probabilities.")] = True,
+) -> None:
+    """Choose the thresholds of a trained model again, on its validation items; default: for the best F1."""
+    goals = {"precision": precision, "recall": recall, "threshold": threshold}
+    given = {name: value for name, value in goals.items() if value is not None}
+    if len(given) > 1:
+        raise UserError(f"--{' and --'.join(given)} were given; expected one goal, or none for the best F1")
+    goal, wanted = next(iter(given.items()), ("f1", None))
+    if wanted is not None and not 0 < wanted <= 1:
+        raise UserError(f"--{goal} is {wanted}; expected a share above 0 and up to 1, such as 0.8")
+
+    from raretag.serve.retune import retune
+
+    if goal == "threshold":
+        card = retune(run, threshold=wanted, calibrate=calibrate)
+    else:
+        card = retune(run, goal=goal, wanted=wanted, calibrate=calibrate)  # type: ignore[arg-type]
+    thresholds, notes = sorted(card.thresholds), card.tuned
+    print(
+        f"{len(thresholds)} thresholds for {goal}{'' if wanted is None else f' {wanted}'}: "
+        f"{thresholds[0]:.3f} to {thresholds[-1]:.3f}, median {thresholds[len(thresholds) // 2]:.3f}"
+    )
+    if notes.get("out_of_reach"):
+        print(f"{notes['out_of_reach']} labels never reach it on validation items and are never chosen")
+
+
+class Form(str, Enum):
+    onnx = "onnx"
+    torch = "torch"
+
+
+def export(
+    run: Run,
+    to: Annotated[Form, typer.Option(help="onnx, or torch (torch.export).")] = Form.onnx,
+    out: Annotated[
+        Path | None, typer.Option(help="The file; default: model.onnx or model.pt2 in the run folder.")
+    ] = None,
+    preprocess: Annotated[
+        bool, typer.Option("--preprocess", help="Take raw features or pixels, and scale them inside the graph.")
+    ] = False,
+    decide: Annotated[
+        bool, typer.Option("--decide", help="Return calibrated probabilities and decisions instead of logits.")
+    ] = False,
+) -> None:
+    """Write a trained model for use without raretag, and check it against the original."""
+    from raretag.serve.export import ENDINGS
+    from raretag.serve.export import export as write_graph
+    from raretag.serve.model import load
+
+    path = out or run / f"model{ENDINGS[to.value]}"
+    if path.suffix != ENDINGS[to.value]:
+        raise UserError(f"--out {path} with --to {to.value}; expected a file that ends in {ENDINGS[to.value]}")
+    worst = write_graph(load(run), path, preprocess=preprocess, decide=decide)
+    outputs = "calibrated probabilities and decisions" if decide else "logits"
+    print(f"{path}: {outputs}, for batches of any size; differs from PyTorch by at most {worst:.1e}")

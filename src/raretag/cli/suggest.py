@@ -1,46 +1,79 @@
-"""`raretag suggest`: which labels are probably missing or wrong, and how sure that is."""
+"""`raretag suggest`: which labels are probably missing or wrong, and with what probability."""
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated, Any
 
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
-from rich.table import Table
+import typer
+from typer.core import TyperCommand
 
 from raretag.cli.screen import screen
-from raretag.cli.train import called, check_names
-from raretag.config.settings import compose
 from raretag.core.errors import UserError
-from raretag.core.listener import Listener
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from raretag.suggest.listing import Suggestions
 
-COLUMNS = (BarColumn(12), TaskProgressColumn(), TimeRemainingColumn())
+OLD_NAMES = {  # the options' former names, which keep working
+    "--most": "--max-missing",
+    "--wrong": "--max-wrong",
+    "--quota": "--even-share",
+    "--kept": "--marked-share",
+    "--answers-from-truth": "--simulate-answers",
+}
 
 
-def suggest_labels(
-    run: Path,
-    data: str | None,
-    changes: list[str],
-    *,
-    most: int,
-    quota: float,
-    wrong: int,
-    kept: float | None,
-    audit: Path | None,
-    folds: int,
-    out: Path | None,
-    truth: bool,
-    overwrite: bool,
+class Suggest(TyperCommand):
+    """Understands the old names of its options too."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        words = [word.partition("=") for word in args]
+        return super().parse_args(ctx, ["".join((OLD_NAMES.get(name, name), *rest)) for name, *rest in words])
+
+
+def suggest(
+    run: Annotated[Path, typer.Argument(help="The folder of a finished run.")],
+    data: Annotated[
+        str | None, typer.Argument(help="Data set or file to look at instead of the run's training data.")
+    ] = None,
+    max_missing: Annotated[int, typer.Option(min=1, help="How many missing positives to suggest at most.")] = 500,
+    max_wrong: Annotated[int, typer.Option(min=0, help="How many doubtful observed labels to list at most.")] = 50,
+    even_share: Annotated[
+        float, typer.Option(help="Share of the suggestions spread evenly over all labels, so that rare ones appear.")
+    ] = 0.3,
+    marked_share: Annotated[
+        float | None, typer.Option(help="Share of the true positives that are marked in your data, if you know it.")
+    ] = None,
+    audit: Annotated[
+        Path | None, typer.Option(help="An earlier list with answers, which correct the probabilities.")
+    ] = None,
+    folds: Annotated[
+        int, typer.Option(min=2, help="Number of trainings; each scores the items it was not trained on.")
+    ] = 5,
+    out: Annotated[Path | None, typer.Option(help="Folder of the list; default: RUN/suggestions.")] = None,
+    set_: Annotated[
+        list[str] | None, typer.Option("--set", metavar="A.B=C", help="Change a setting of the run.")
+    ] = None,
+    simulate_answers: Annotated[
+        bool, typer.Option("--simulate-answers", help="Fill in the answers from labels that were hidden on purpose.")
+    ] = False,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an earlier list.")] = False,
 ) -> None:
+    """List labels that are probably missing or wrong, each with a probability.
+
+    The run is trained again on folds of its data, so that no model scores items it was trained on. If the command was
+    stopped, running it again continues with the next fold.
+    """
+    from raretag.cli.progress import FoldBar
+    from raretag.cli.train import check_names, data_title
+    from raretag.config.settings import compose
+
     if not (run / "config.yaml").is_file():
         raise UserError(f"'{run}' is not a run folder (no config.yaml in it); `raretag train --out {run}` makes one")
-    config = compose(run / "config.yaml", changes, data)
-    check_names(config)
+    settings = compose(run / "config.yaml", set_ or [], data)
+    check_names(settings)
     folder = out or run / "suggestions"
 
     from raretag.suggest import job  # torch is loaded here
@@ -48,44 +81,31 @@ def suggest_labels(
     from raretag.suggest.listing import refuse_existing, write_all
 
     refuse_existing(folder, overwrite=overwrite)
-    options = job.SuggestOptions(most, quota, wrong, kept, folds)
+    options = job.SuggestOptions(max_missing, even_share, max_wrong, marked_share, folds)
     answered = read(audit) if audit is not None else []
     if audit is not None and not any(one.answer for one in answered):
         raise UserError(f"'{audit}' has no answers; fill in the column `answer` with yes, no or unsure")
-    say = screen(error=True).print
-    say(f"scoring {called(config)} out of fold: {config.method.name} is trained {folds} times{_expected(run, folds)}")
+    note = screen(error=True).print
+    title, method = data_title(settings), settings.method.name
+    note(f"scoring {title} out of fold: {method} is trained {folds} times{duration(job.expected_seconds(run, folds))}")
     try:
-        with Progress(TextColumn("{task.description}"), *COLUMNS, console=screen(error=True)) as bar:
-            listener = OnScreen(bar, folds)
-            found, items = job.suggest_for(config, run / "out_of_fold", options, answered=answered, listener=listener)
+        with FoldBar(folds) as bar:
+            found, items = job.suggest_for(settings, run / "out_of_fold", options, answered=answered, listener=bar)
     except KeyboardInterrupt:
-        say("stopped; the same command goes on with the next fold")
+        note("stopped; the same command continues with the next fold")
         raise SystemExit(130) from None
-    if truth:
+    if simulate_answers:
         found = job.answer_from_truth(found, items)
     if not found.missing:
-        say("nothing to suggest: no entry is unknown or negative")
-    about = {"run": run.name, "data": called(config), "method": config.method.name, "folds": folds, "quota": quota}
-    write_all(folder, job.with_contents(found, config), about)
-    show(screen(), found, folder, truth=truth)
+        note("nothing to suggest: no entry is unknown or negative")
+    about = {"run": run.name, "data": title, "method": method, "folds": folds, "quota": even_share}
+    write_all(folder, job.with_contents(found, settings), about)
+    print_suggestions(screen(), found, folder, simulated=simulate_answers)
 
 
-class OnScreen(Listener):
-    """Messages as lines, and one bar for all folds."""
+def print_suggestions(console: Console, found: Suggestions, folder: Path, *, simulated: bool) -> None:
+    from rich.table import Table
 
-    def __init__(self, bar: Progress, folds: int) -> None:
-        self.bar, self.folds = bar, folds
-        self.task = bar.add_task(f"fold 1 of {folds}", total=1.0)
-
-    def message(self, line: str) -> None:
-        self.bar.console.print(line)
-
-    def progress(self, share: float) -> None:
-        fold = min(int(share * self.folds) + 1, self.folds)
-        self.bar.update(self.task, completed=share, description=f"fold {fold} of {self.folds}")
-
-
-def show(console: Console, found: Suggestions, folder: Path, *, truth: bool) -> None:
     from raretag.suggest.answers import YES
 
     table = Table(box=None, pad_edge=False, header_style="bold", title="the likeliest", title_justify="left")
@@ -101,7 +121,7 @@ def show(console: Console, found: Suggestions, folder: Path, *, truth: bool) -> 
     console.print("expected share of right suggestions, with 95 % intervals:")
     for promise in found.promises:
         right = [one.answer == YES for one in found.missing[: promise.size]]
-        obtained = f"   obtained {sum(right) / len(right):.2f}" if truth else ""
+        obtained = f"   obtained {sum(right) / len(right):.2f}" if simulated else ""
         console.print(f"  {promise}{obtained}")
     if found.promise_of_wrong is not None:
         p = found.promise_of_wrong
@@ -110,20 +130,14 @@ def show(console: Console, found: Suggestions, folder: Path, *, truth: bool) -> 
             "if the scores of right labels have no long tail"
         )
     console.print(f"written: {folder / 'suggestions.csv'} (also .jsonl, and label-studio.json with label-studio.xml)")
-    if not truth:
+    if not simulated:
         console.print(
             "fill in `answer` with yes, no or unsure (rows with a small `audit` number first make a random sample), "
             "then `raretag labels apply`"
         )
 
 
-def _expected(run: Path, folds: int) -> str:
-    """How long it will take, from how long the run took."""
-    try:
-        seconds = sum(json.loads(line).get("seconds", 0) for line in (run / "metrics.jsonl").read_text().splitlines())
-    except (OSError, ValueError):
-        return ""
+def duration(seconds: float) -> str:
     if not seconds:
         return ""
-    whole = seconds * (folds - 1)  # each fold trains on the others
-    return f", about {whole / 60:.0f} minutes" if whole >= 90 else f", about {whole:.0f} seconds"
+    return f", about {seconds / 60:.0f} minutes" if seconds >= 90 else f", about {seconds:.0f} seconds"

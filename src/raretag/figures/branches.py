@@ -1,4 +1,4 @@
-"""Head, balanced and tail branch of COMIC while they learn: mAP, loss, and whom each branch serves.
+"""Head, balanced and tail branch of COMIC during training: mAP, loss, and which labels each branch serves.
 
 Figure 6 of COMIC. One run gives (b) to (d); a second one, whose branches learn apart (`method.balance=false`,
 `branches.name=head_tail`, `branches.attention=false`), gives (a). Numbers are of the validation items.
@@ -14,10 +14,8 @@ from matplotlib.figure import Figure
 
 from raretag.core.errors import UserError
 from raretag.figures.parts.canvas import BLUE, GREEN, RED, canvas, grid, legend_below, titled
-from raretag.figures.parts.runs import Run, of_each_epoch, read_runs
-from raretag.figures.parts.settings import setting
+from raretag.figures.parts.runs import Run, of_each_epoch, read_runs, setting
 
-PAPERS = {"comic-6": {}}
 STYLES = {"head": (BLUE, "o"), "balanced": (GREEN, "s"), "tail": (RED, "^")}
 
 

@@ -1,4 +1,4 @@
-"""Missing labels that training took to be there: how many were right, and of which labels.
+"""Missing labels that training took for positives: how many were right, and of which labels.
 
 Figure 5 of COMIC. Left: right (true positive) and wrong (false positive) corrections of each epoch; the truth is known
 where labels were hidden on purpose. Right: the mean epoch's corrections of each label, beside its observed positives.
@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
 from raretag.figures.parts.canvas import (
@@ -25,7 +26,6 @@ from raretag.figures.parts.canvas import (
 )
 from raretag.figures.parts.runs import Run, of_each_epoch, read_runs
 
-PAPERS = {"comic-5": {}}
 Counts = NDArray[np.int64]  # [epochs, labels]
 
 
@@ -49,7 +49,7 @@ def over_epochs(axes: Axes, run: Run, right: Counts, wrong: Counts) -> None:
     axes.bar(epochs, right.sum(1), color=GREEN)
     axes.bar(epochs, wrong.sum(1), bottom=right.sum(1), color=RED, **HATCHED)
     axes.set_xlim(0.4, len(right) + 0.6)
-    axes.xaxis.get_major_locator().set_params(integer=True)
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.set_xlabel("epoch", fontsize=10)
     axes.set_ylabel("corrected labels", fontsize=10)
     number = int(right.sum() + wrong.sum())

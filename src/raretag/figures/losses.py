@@ -12,10 +12,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from raretag.figures.parts.canvas import BLUE, COLOURS, HATCHED, MARKERS, ORANGE, canvas, grid, legend_above
-from raretag.figures.parts.runs import Run, read_runs
-from raretag.figures.parts.settings import setting, titles
-
-PAPERS = {"comic-4": {}}
+from raretag.figures.parts.runs import Run, read_runs, setting, titles
 
 
 class Losses:

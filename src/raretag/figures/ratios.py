@@ -9,12 +9,12 @@ from __future__ import annotations
 import numpy as np
 from matplotlib import colormaps
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 
 from raretag.core.errors import UserError
 from raretag.figures.parts.canvas import MARKERS, canvas, grid, legend_beside, titled
 from raretag.figures.parts.runs import of_each_epoch, read_runs
 
-PAPERS = {"plm-2": {}}
 ALL_UP_TO = 12  # lines that can be told apart
 
 
@@ -54,7 +54,7 @@ class Ratios:
         one.set_yscale("log")
         one.set_xlabel("epoch", fontsize=10)
         one.set_ylabel("ratio of positives to negatives", fontsize=10)
-        one.xaxis.get_major_locator().set_params(integer=True)
+        one.xaxis.set_major_locator(MaxNLocator(integer=True))
         grid(one)
         titled(one, f"{run.data}, {run.method.replace('_', ' ')}")
         title = "label (training positives)" + ("" if few else f"\n{self.labels} most frequent, {self.labels} rarest")

@@ -1,4 +1,4 @@
-"""How a setting changes the result: mAP of all labels, head, medium and tail over its values.
+"""How a setting changes the result: mAP of all labels, head, medium and tail at each of its values.
 
 Figures 7 and 10 of the DB paper and figure 3 of COMIC. Give all runs: every set of them that differs in one number (and
 perhaps in the seed, over which the mean is taken) becomes a panel.
@@ -16,14 +16,8 @@ from matplotlib.figure import Figure
 
 from raretag.core.errors import UserError
 from raretag.figures.parts.canvas import BLUE, GREEN, MARKERS, RED, canvas, grid, titled
-from raretag.figures.parts.runs import Run, read_runs
-from raretag.figures.parts.settings import differing, setting, spelt
+from raretag.figures.parts.runs import Run, differing, read_runs, setting, written
 
-PAPERS = {
-    "db-7": {"settings": "method.beta,method.scale"},
-    "db-10": {"settings": "method.mu,method.kappa"},
-    "comic-3": {"settings": "method.power,method.tau"},
-}
 SERIES = {"total": "black", "head": BLUE, "medium": GREEN, "tail": RED}
 MOST = 12  # panels
 
@@ -88,8 +82,8 @@ class Sweep:
             for key in differing([other.one for other in lines])
             if key not in ("data.name", *(o.key for o in lines))
         ]
-        told = [f"{key.removesuffix('.name').split('.')[-1]}={spelt(setting(line.one, key))}" for key in keys]
-        titled(axes, ", ".join([line.one.data, *told]))
+        words = [f"{key.removesuffix('.name').split('.')[-1]}={written(setting(line.one, key))}" for key in keys]
+        titled(axes, ", ".join([line.one.data, *words]))
 
 
 def lines_of(runs: Sequence[Run], wanted: Sequence[str]) -> list[Line]:

@@ -16,6 +16,7 @@ perfect, so there unknown labels count as absent, for every method alike.
 
 from __future__ import annotations
 
+import shlex
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -31,7 +32,7 @@ from torch import Tensor
 
 from raretag.config.settings import Config, compose
 from raretag.core.errors import UserError
-from raretag.core.listener import Listener, Step
+from raretag.core.listener import SILENT, Listener, Step
 from raretag.core.targets import Targets
 from raretag.data.sources import load, positives_of
 from raretag.engine.out_of_fold import train_without, with_features
@@ -50,6 +51,23 @@ RESAMPLES = 200
 
 class OutOfTimeError(Exception):
     """The budget is used up in the middle of a run."""
+
+
+class Timekeeper(Listener):
+    """Reads the clock after every epoch, and stops a training that goes on after the end of the budget."""
+
+    def __init__(self, clock: Callable[[], float], end: float | None = None) -> None:
+        self.clock, self.end = clock, end
+        self.ticks: list[float] = []  # after each epoch
+
+    def epoch(self, step: Step, row: dict[str, Any]) -> None:
+        self.ticks.append(self.clock())
+        if self.end is not None and self.ticks[-1] > self.end:
+            raise OutOfTimeError
+
+    def progress(self, share: float) -> None:
+        if self.end is not None and self.clock() > self.end:
+            raise OutOfTimeError
 
 
 @dataclass(frozen=True)
@@ -74,13 +92,48 @@ class Outcome:
     as_absent: bool  # unknown labels counted as absent
     remarks: list[str]
 
+    def reason(self) -> str:
+        """Why the choice is recommended, in words."""
+        best = self.runners[0]
+        if self.choice.label == best.candidate.label:
+            near = sum(runner.behind.high >= 0 for runner in self.runners[1:])
+            beside = ", clearly ahead of all others"
+            if near:
+                beside = f"; {near} other{' is' if near == 1 else 's are'} not clearly worse"
+            return f"recommended: {self.choice.label}, the best here{beside}. Its idea: {self.choice.why}."
+        return (
+            f"recommended: {self.choice.label}, the simplest that is not clearly worse than the best "
+            f"({best.candidate.label}) and within half a point of it. Its idea: {self.choice.why}."
+        )
+
+    def command(self, data: str, changes: Sequence[str] = ()) -> str:
+        """The command that trains the choice on a data set or a file."""
+        settings = [f"--set {shlex.quote(change)}" for change in [*changes, *self.choice.changes]]
+        return " ".join(["raretag", "train", "--data", shlex.quote(data), *settings])
+
+    def as_dict(self, data: str, changes: Sequence[str] = ()) -> dict[str, Any]:
+        """For JSON."""
+        rows = [
+            {
+                "method": runner.candidate.label,
+                "settings": list(runner.candidate.changes),
+                "folds": runner.folds,
+                "balanced_mAP": runner.score,
+                "seconds": runner.seconds,
+                "behind": runner.behind.as_dict(),
+            }
+            for runner in self.runners
+        ]
+        command = self.command(data, changes)
+        return {"choice": self.choice.label, "command": command, "items": self.items, "methods": rows}
+
 
 def recommend(
     data: str | DataSet,
     changes: Sequence[str] = (),
     *,
     minutes: float = 5.0,
-    listener: Listener | None = None,
+    listener: Listener = SILENT,
     clock: Callable[[], float] = time.monotonic,
 ) -> Outcome:
     """Which method suits a data set: a race of a few, cross-validated on its training items.
@@ -108,13 +161,12 @@ def race(
     *,
     minutes: float = 5.0,
     folds: int | None = None,
-    listener: Listener | None = None,
+    listener: Listener = SILENT,
     clock: Callable[[], float] = time.monotonic,
 ) -> Outcome:
     """`configs`: each candidate with its whole configuration, the simplest first; `folds`: default: as time allows."""
     if minutes <= 0 or (folds is not None and folds < 2):
         raise UserError(f"{minutes:g} minutes and {folds} folds; expected more than 0 minutes and 2 folds or more")
-    listener = listener or Listener()
     end = clock() + 60 * minutes
     first = configs[-1][1]
     data, encoded = with_features(data, first, listener)
@@ -160,9 +212,7 @@ def race(
                 continue
             started = clock()
             try:
-                scores = train_without(
-                    config, data, rows, EachEpoch(lambda: stop_unless(clock() <= end or not any(done.values())))
-                )
+                scores = train_without(config, data, rows, Timekeeper(clock, end if any(done.values()) else None))
             except OutOfTimeError:
                 continue
             # The models of two folds share no scale, but both rank items of the same kind: ranks can be pooled.
@@ -203,21 +253,6 @@ def is_tie(behind: Difference) -> bool:
     return behind.value >= -TIE and behind.high >= 0
 
 
-class EachEpoch(Listener):
-    """Calls a function at the end of each epoch."""
-
-    def __init__(self, act: Callable[[], None]) -> None:
-        self.act = act
-
-    def epoch(self, step: Step, row: dict[str, Any]) -> None:
-        self.act()
-
-
-def stop_unless(in_time: bool) -> None:
-    if not in_time:
-        raise OutOfTimeError
-
-
 def sampled(
     data: DataSet,
     configs: Sequence[tuple[Candidate, Config]],
@@ -251,12 +286,11 @@ def cost(config: Config, data: DataSet, clock: Callable[[], float]) -> float:
     """Seconds of a whole run for each item, from its second epoch: the first has the cost of a start in it."""
     short = config.model_copy(update={"train": config.train.model_copy(update={"epochs": 2})})
     held = np.arange(len(data.train) // 3)
-    ticks = [clock()]
-    train_without(short, data, held, EachEpoch(lambda: ticks.append(clock())))
-    if len(ticks) == 1:  # a solver has no epochs
-        return (clock() - ticks[0]) / (len(data.train) - len(held))
-    epochs = config.train.epochs if len(ticks) == 3 else 1
-    return (ticks[-1] - ticks[-2]) * epochs / (len(data.train) - len(held))
+    keeper, started = Timekeeper(clock), clock()
+    train_without(short, data, held, keeper)
+    ticks = keeper.ticks or [clock()]  # a method that solves has no epochs
+    seconds = ticks[-1] - (started if len(ticks) == 1 else ticks[-2])
+    return seconds * (config.train.epochs if len(ticks) == 2 else 1) / (len(data.train) - len(held))
 
 
 def drawn(data: DataSet, size: int, seed: int) -> NDArray[np.int64]:

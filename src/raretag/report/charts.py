@@ -6,15 +6,17 @@ import html
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from raretag.report.curves import BINS, histograms
-from raretag.report.study import GROUPS, Study, chosen
+from raretag.report.study import GROUPS, Study
 
 Chart = dict[str, Any]
 RUNS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00")  # Okabe and Ito: for all kinds of eyes
 SYMBOLS = ("circle", "diamond", "square", "triangle-up", "x", "star")
 OF_GROUP = {"head": RUNS[0], "medium": RUNS[2], "tail": RUNS[1]}
 MOST_POINTS = 1500
+BINS = 20
+CURVE_POINTS = 48
 MOST_LINES = 12
 STEPS = ((53, 96, 171), (38, 150, 178), (94, 186, 139), (196, 188, 68), (226, 138, 40))  # readable on light and dark
 
@@ -30,7 +32,7 @@ def precision_by_count(studies: list[Study], shown: Study) -> Chart | None:
         return None
     baseline = studies[0]
     both = [baseline, shown] if baseline is not shown and baseline.labels == shown.labels else [shown]
-    members = chosen(shown, MOST_POINTS)
+    members = shown.labels_to_show(MOST_POINTS)
     names = [plain(shown.labels[label]) for label in members]
     counts = np.maximum(shown.counts[members], 0.5)  # a logarithm knows no zero
     data = []
@@ -101,16 +103,6 @@ def probability_histograms(study: Study) -> list[tuple[str, Chart]]:
     return found
 
 
-def learning(study: Study) -> list[tuple[str, Chart]]:
-    """Loss, and mAP on validation by group."""
-    rows = study.record["metrics"]["epochs"]
-    epochs = [row["epoch"] + 1 for row in rows]
-    charts = [("Loss", lines({"loss": [row["loss"] for row in rows]}, epochs, "training loss"))]
-    parts = ["total", *(group for group in GROUPS if study.record["groups"][group])]
-    curves = {part: [_percent(row["validation"]["mAP"][part]) for row in rows] for part in parts}
-    return [*charts, ("Validation mAP", lines(curves, epochs, "mAP on validation, %", OF_GROUP))]
-
-
 def lines(
     curves: dict[str, list[float | None]], x: list[int], title: str, colours: dict[str, str] | None = None, **axis: Any
 ) -> Chart:
@@ -151,9 +143,69 @@ def symbol(number: int) -> str:
     return SYMBOLS[number % len(SYMBOLS)]
 
 
-def _percent(value: float | None) -> float | None:
+def percent(value: float | None) -> float | None:
     return None if value is None else 100 * value
 
 
 def _short(values: np.ndarray[Any, Any]) -> list[float | None]:
     return [None if np.isnan(value) else round(float(value), 2) for value in values]
+
+
+# Curves and histograms as numbers, few enough to be embedded. --------------------------------------------------------
+
+
+def precision_recall(
+    p: NDArray[np.float64], positive: NDArray[np.bool_], observed: NDArray[np.bool_]
+) -> tuple[list[float], list[float], list[float]] | None:
+    """Recall, precision and threshold of one label, from the highest threshold down; equal scores share a point."""
+    p, hit = p[observed], positive[observed]
+    if not hit.any():
+        return None
+    order = np.argsort(-p, kind="stable")
+    ranked, hits = p[order], np.cumsum(hit[order])
+    ends = np.append(np.flatnonzero(np.diff(ranked)), len(ranked) - 1)  # of ties
+    recall, precision = hits[ends] / hits[-1], hits[ends] / (ends + 1)
+    last = int(np.argmax(recall >= 1.0))  # lower thresholds add nothing
+    kept = thinned(recall[: last + 1])
+    return _rounded(recall[kept]), _rounded(precision[kept]), _rounded(ranked[ends][kept])
+
+
+def thinned(recall: NDArray[np.float64]) -> NDArray[np.int64]:
+    """The first and the last point, and between them points evenly spaced in recall."""
+    if len(recall) <= CURVE_POINTS:
+        return np.arange(len(recall))
+    wanted = np.linspace(recall[0], recall[-1], CURVE_POINTS)
+    return np.unique(np.append(np.searchsorted(recall, wanted).clip(0, len(recall) - 1), len(recall) - 1))
+
+
+def precision_recall_curves(study: Study, labels: list[int]) -> dict[str, tuple[list[float], list[float], list[float]]]:
+    """By the number of the label; without those that have no positive."""
+    if study.test is None:
+        return {}
+    p, positive, observed = study.test.p, study.test.positive, study.test.observed
+    found = {str(c): precision_recall(p[:, c], positive[:, c], observed[:, c]) for c in labels}
+    return {label: curve for label, curve in found.items() if curve is not None}
+
+
+def histograms(study: Study) -> dict[str, dict[str, list[float]]]:
+    """For each group that has labels: the shares of positives and of negatives in each bin of probability."""
+    if study.test is None:
+        return {}
+    result = {}
+    for group in GROUPS:
+        labels = study.record["groups"][group]
+        if not labels:
+            continue
+        p, positive = study.test.p[:, labels], study.test.positive[:, labels]
+        negative = study.test.observed[:, labels] & ~positive
+        result[group] = {"positives": shares(p[positive]), "negatives": shares(p[negative])}
+    return result
+
+
+def shares(p: NDArray[np.float64]) -> list[float]:
+    counts = np.bincount((p * BINS).astype(np.int64).clip(0, BINS - 1), minlength=BINS)
+    return _rounded(counts / max(counts.sum(), 1))
+
+
+def _rounded(values: NDArray[np.float64]) -> list[float]:
+    return [round(float(value), 4) for value in values]

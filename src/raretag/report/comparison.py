@@ -27,8 +27,8 @@ class Comparison:
     def margin(self, run: str) -> float | None:
         """Half of the 95 % interval of a run's mAP.
 
-        From the standard error: with few positives a label has a higher AP in resamples, which repeat items, than on
-        the items themselves, so that quantiles of resamples need not hold the number.
+        From the standard error: resamples repeat items, and with few positives that makes AP higher than on the items
+        themselves, so that quantiles of resamples need not contain the number.
         """
         error = self.intervals.get(run, {}).get("total", {}).get("standard_error")
         return None if error is None else 1.96 * error
@@ -48,8 +48,8 @@ def difference_tables(comparison: Comparison) -> str:
     left_out = "".join(f'<p class="quiet">{text(sentence)}</p>' for sentence in comparison.left_out)
     note = (
         f"Each difference is on the same test items; in brackets the 95 % interval of {comparison.resamples:,} paired "
-        "bootstrap resamples. An interval that leaves out 0 would hardly come from the choice of test items alone; it "
-        "says nothing about other seeds. p is that of one question: with many, expect some below 0.05 by chance."
+        "bootstrap resamples. An interval that leaves out 0 is hardly due to the choice of test items alone; "
+        "other seeds are not considered. p is for a single comparison: among many, expect some below 0.05 by chance."
     )
     return f'{"".join(parts)}{left_out}<p class="quiet">{text(note)}</p>'
 

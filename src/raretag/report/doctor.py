@@ -1,20 +1,20 @@
-"""What is wrong with a run, why, and what to try next. Each question is a function that has an answer or None."""
+"""What is wrong with a run, why, and what to try next. Each question is a function that returns a finding or None."""
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
-from raretag.report.advice import again, for_missing, for_rare, for_too_many, hidden_labels, ignores_unknown
 from raretag.report.study import GROUPS, Study
 
-FINE_LIFT = 4.0  # average precision over that of a random order, from which a ranking is called fine
-FINE_PRECISION = 0.5  # or an average precision as high as this
 OFTEN, SELDOM = 1.5, 0.67  # predicted positives over true ones
-GAIN = 0.03  # of F1 by other thresholds, from which it is worth a word
+AUTO = ("sampler.name=auto", "head.name=auto", "branches.name=auto")  # what another method wants instead
+GAIN = 0.03  # of F1 by other thresholds, from which it is worth mentioning
 
 
 @dataclass(frozen=True)
@@ -42,15 +42,15 @@ def examine(study: Study) -> list[Finding]:
 
 def collapsed(study: Study) -> Finding | None:
     """Labels that are never predicted: is it the threshold or the ranking?"""
-    if study.judged is None:
+    if study.test is None:
         return None
-    never = never_predicted(study)
+    never = study.never_predicted()
     if not len(never):
         return None
-    fine = ranks_well(study)
+    fine = study.ranks_well()
     ranked, lost = [c for c in never if fine[c]], [c for c in never if not fine[c]]
     found = int((study.at_tuned.hits[ranked] > 0).sum())
-    text = f"At a threshold of 0.5 the model never says {listed(study, never)}. "
+    text = f"At a threshold of 0.5 the model never predicts {listed(study, never)}. "
     if ranked:
         text += (
             f"For {some(len(ranked), len(never))} the ranking is fine and only the threshold is wrong: with the "
@@ -62,7 +62,7 @@ def collapsed(study: Study) -> Finding | None:
     counts = "" if study.counts is None else f" ({_range(study.counts[lost])} training positives)"
     text += (
         f"For {some(len(lost), len(never))}{counts} the ranking is poor too, so no threshold makes them useful: this "
-        "is for the sampler, the loss, or more labelled items."
+        "needs another sampler, another loss, or more labelled items."
     )
     return Finding("bad", f"{labels(len(never))} never predicted", text, for_rare(study))
 
@@ -79,12 +79,12 @@ def thresholds(study: Study) -> Finding | None:
             f"F1 is {_percent(tuned)} with the thresholds tuned on validation and {_percent(half)} at 0.5: validation "
             "has too few positives of the rare labels, or its labels are distributed unlike those of the test set.",
         )
-    gains, trivial = [], always_yes(study)
+    gains, trivial = [], study.f1_of_always_yes()
     for group in GROUPS:
         before, after = study.final["F1"][group], study.final["F1_tuned"][group]
         if before is not None and after is not None:
             idle = group in trivial and after - before > GAIN and after < trivial[group] + GAIN
-            same = f", but always saying yes has {_percent(trivial[group])}" if idle else ""
+            same = f", but predicting it everywhere has {_percent(trivial[group])}" if idle else ""
             gains.append(f"{group} {_percent(before)} → {_percent(after)}{same}")
     return Finding(
         "warn",
@@ -96,26 +96,30 @@ def thresholds(study: Study) -> Finding | None:
 
 def balance(study: Study) -> Finding | None:
     """Over- and under-prediction by group."""
-    if study.judged is None:
+    if study.test is None:
         return None
-    said, under, over = [], [], []
+    ratios: list[str] = []
+    under: list[str] = []
+    over: list[str] = []
     for group in GROUPS:
         members = study.record["groups"][group]
         true = int(study.at_half.positives[members].sum())
         if not true:
             continue
         ratio = int(study.at_half.predicted[members].sum()) / true
-        said.append(f"{group} {ratio:.2f}")
+        ratios.append(f"{group} {ratio:.2f}")
         (under if ratio < SELDOM else over if ratio > OFTEN else []).append(group)
     if not under and not over:
-        return Finding("good", "Every group is predicted about as often as it occurs", _times(said)) if said else None
+        return (
+            Finding("good", "Every group is predicted about as often as it occurs", _times(ratios)) if ratios else None
+        )
     sides = ((over, "often"), (under, "seldom"))
-    parts = [f"{_and(groups, len(said))} too {word}" for groups, word in sides if groups]
-    text = _times(said)
-    if under and hidden_labels(study):
-        text += " Some training labels are missing: who takes missing for absent learns to be cautious."
+    parts = [f"{_and(groups, len(ratios))} too {word}" for groups, word in sides if groups]
+    text = _times(ratios)
+    if under and study.has_unknown_labels:
+        text += " Some training labels are missing: a method that takes them for absent learns to be cautious."
     command = (
-        for_missing(study) if under and hidden_labels(study) else for_rare(study) if under else for_too_many(study)
+        for_missing(study) if under and study.has_unknown_labels else for_rare(study) if under else for_too_many(study)
     )
     return Finding("warn", f"At 0.5: {'; '.join(parts)}", text, command)
 
@@ -133,14 +137,14 @@ def tail_gap(study: Study) -> Finding | None:
 
 
 def no_negatives(study: Study) -> Finding | None:
-    """Where only positives count, "everything is there" is the best answer."""
-    if study.unknown is None or study.counts is None or not ignores_unknown(study):
+    """Where only positives are in the loss, predicting every label everywhere is the best answer."""
+    if study.unknown is None or study.counts is None or not study.ignores_unknown:
         return None
     if (study.record["data"]["items"]["train"] - study.counts - study.unknown).any():
         return None
     return Finding(
         "bad",
-        "The method has seen no negative",
+        "The method was given no negative",
         f"No training label is an observed negative and {study.method} leaves unknown labels out of the loss, so the "
         "model learns to find every label everywhere.",
         again(study, method="assume_negative"),
@@ -164,7 +168,7 @@ def unmeasured(study: Study) -> Finding | None:
     return Finding(
         "note",
         f"{labels(len(excluded))} not measured",
-        f"The test set has no observed positive of {listed(study, excluded)}: left out of every mean, not taken for 0.",
+        f"The test set has no observed positive of {listed(study, excluded)}: left out of all means, not counted as 0.",
     )
 
 
@@ -194,7 +198,7 @@ def schedule(study: Study) -> Finding | None:
 
 
 def missing_labels(study: Study) -> Finding | None:
-    """What the method took missing labels for, where the truth is known."""
+    """Unknown labels that the method trained as positives, where the truth is known."""
     counted = [row["found_missing"] for row in study.epochs if row.get("found_missing")]
     if not counted or not (found := counted[-1]["right"] + counted[-1]["wrong"]):
         return None
@@ -212,33 +216,46 @@ QUESTIONS: tuple[Callable[[Study], Finding | None], ...] = (
 )  # fmt: skip
 
 
-# What the questions ask of a study. ----------------------------------------------------------------------------------
+# What to try next, as a command. ------------------------------------------------------------------------------------
 
 
-def never_predicted(study: Study) -> list[int]:
-    """Labels with test positives that are never predicted at 0.5."""
-    return [int(c) for c in np.flatnonzero((study.at_half.predicted == 0) & (study.at_half.positives > 0))]
+def again(study: Study, *changes: str, method: str | None = None) -> str:
+    """The command that trains the run again with these changes."""
+    words = ["raretag", "train", "--config", f"{study.path}/config.yaml"]
+    words += ["--method", method] if method else []
+    for change in (*changes, *(AUTO if method else ())):
+        words += ["--set", change]
+    return shlex.join([*words, "--out", f"{study.path}-next"])
 
 
-def ranks_well(study: Study) -> list[bool]:
-    """For each label whether its ranking is fine, whatever the threshold."""
-    assert study.judged is not None
-    prevalence = study.judged.positive.sum(0) / np.maximum(study.judged.observed.sum(0), 1)  # of a random order
-    ap = study.average_precision
-    return [bool(x >= FINE_PRECISION or x >= FINE_LIFT * max(y, 1e-9)) for x, y in zip(ap, prevalence, strict=True)]
+def for_rare(study: Study) -> str:
+    """Another sampler first; then another loss. Where a method solves there is no sampler: networks beside it."""
+    if study.solved:
+        return "" if study.method == "committee" else again(study, method="committee")
+    if study.record["config"]["sampler"]["name"] == "uniform":
+        return again(study, "sampler.name=class_aware")
+    other = "partial_label_masking" if study.method == "distribution_balanced" else "distribution_balanced"
+    return again(study, method=other)
 
 
-def always_yes(study: Study) -> dict[str, float]:
-    """Macro F1 of each group for who finds every label everywhere: 2 pi / (1 + pi) for a label of prevalence pi."""
-    if study.judged is None:
-        return {}
-    prevalence = study.judged.positive.sum(0) / np.maximum(study.judged.observed.sum(0), 1)
-    f1 = np.where(prevalence > 0, 2 * prevalence / (1 + prevalence), np.nan)
-    groups = {group: f1[study.record["groups"][group]] for group in GROUPS}
-    return {group: float(np.nanmean(some)) for group, some in groups.items() if not np.isnan(some).all()}
+def for_missing(study: Study) -> str:
+    if study.solved:
+        return shlex.join(["raretag", "suggest", str(study.path)])
+    return again(study, method="role" if study.method == "ignore_likely" else "ignore_likely")
 
 
-# Words and commands. -------------------------------------------------------------------------------------------------
+def for_too_many(study: Study) -> str:
+    """For too many predictions: plainer weights, and negatives where there are none; else other thresholds."""
+    if study.solved:
+        return shlex.join(["raretag", "tune", str(study.path)])
+    if study.record["config"]["sampler"]["name"] != "uniform":
+        return again(study, "sampler.name=uniform")
+    if study.has_unknown_labels and study.ignores_unknown:
+        return again(study, method="assume_negative")
+    return "" if study.method == "binary_cross_entropy" else again(study, method="binary_cross_entropy")
+
+
+# Words. -------------------------------------------------------------------------------------------------------------
 
 
 def labels(number: int) -> str:
@@ -261,7 +278,7 @@ def _percent(value: float | None) -> str:
     return "-" if value is None else f"{100 * value:.1f} %"
 
 
-def _range(counts: np.ndarray) -> str:  # type: ignore[type-arg]
+def _range(counts: NDArray[np.int64]) -> str:
     low, high = int(counts.min()), int(counts.max())
     return f"{low:,}" if low == high else f"{low:,} to {high:,}"
 
@@ -270,5 +287,5 @@ def _and(groups: list[str], of: int) -> str:
     return "every group" if len(groups) == of > 1 else " and ".join(groups)
 
 
-def _times(said: list[str]) -> str:
-    return f"Predicted over true positives: {', '.join(said)}."
+def _times(ratios: list[str]) -> str:
+    return f"Predicted over true positives: {', '.join(ratios)}."

@@ -67,12 +67,12 @@ def table(
     body = "".join(
         f"<tr>{''.join(_cell(place, cell, names[place]) for place, cell in enumerate(row))}</tr>" for row in rows
     )
-    said = f"<caption>{text(caption)}</caption>" if caption else ""
+    title = f"<caption>{text(caption)}</caption>" if caption else ""
     kind = f' class="{" ".join(["sortable"] * sort + ["stack"] * stack)}"' if sort or stack else ""
     named = f' id="{text(id)}"' if id else ""
     return (
         f'<div class="scroll" tabindex="0" role="region" aria-label="{text(caption or "table")}"><table{kind}{named}>'
-        f"{said}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
+        f"{title}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
     )
 
 
@@ -93,13 +93,13 @@ def _cell(place: int, cell: str | Cell, head: str) -> str:
 
 
 def chart(name: str, label: str, kind: str = "") -> str:
-    """Where the page draws a chart when it is first seen."""
+    """The place of a chart, which the page draws when it is first visible."""
     return f'<div class="chart {kind}" data-chart="{text(name)}" role="img" aria-label="{text(label)}"></div>'
 
 
 def figure(name: str, title: str, note: str = "", kind: str = "") -> str:
-    said = f'<p class="quiet">{text(note)}</p>' if note else ""
-    return f"<figure><figcaption>{text(title)}</figcaption>{said}{chart(name, title, kind)}</figure>"
+    below = f'<p class="quiet">{text(note)}</p>' if note else ""
+    return f"<figure><figcaption>{text(title)}</figcaption>{below}{chart(name, title, kind)}</figure>"
 
 
 def data_island(content: Any) -> str:

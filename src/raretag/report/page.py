@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from importlib.resources import files
-from pathlib import Path
 from string import Template
 from typing import Any
 
-from raretag.report import charts, classes, comparison, items, overview
-from raretag.report.curves import curves
-from raretag.report.inner import inner_life
+from raretag.report import charts, comparison, examples, label_tables, overview
 from raretag.report.markup import DASH, data_island, figure, table, text
-from raretag.report.study import Study, chosen
+from raretag.report.study import Study
+from raretag.report.training_curves import learning_curves, method_curves
 
 MOST_CURVES = 400  # labels with a precision-recall curve, over all runs
 TABS = {
@@ -34,8 +32,8 @@ def page(studies: list[Study], compared: comparison.Comparison | None, plotly: s
         "labels": _each(studies, lambda study, key: _labels(studies, study, key, drawn)),
         "curves": _curves(studies, drawn),
         "training": _each(studies, lambda study, key: _training(study, key, drawn)),
-        "mistakes": _each(studies, lambda study, key: classes.worst_table(study, studies[0])),
-        "items": _each(studies, lambda study, key: items.gallery(study)),
+        "mistakes": _each(studies, lambda study, key: label_tables.worst_table(study, studies[0])),
+        "items": _each(studies, lambda study, key: examples.gallery(study)),
         "compare": "" if compared is None or len(studies) < 2 else _compare(studies, compared, drawn),
         "settings": _settings(studies),
     }
@@ -57,13 +55,6 @@ def page(studies: list[Study], compared: comparison.Comparison | None, plotly: s
     )
 
 
-def write(path: Path, markup: str) -> None:
-    """Complete or not at all."""
-    new = path.with_name(path.name + ".new")
-    new.write_text(markup, encoding="utf-8")
-    new.replace(path)
-
-
 def _overview(studies: list[Study], compared: comparison.Comparison | None) -> str:
     def of_run(study: Study, key: str) -> str:
         return (
@@ -82,10 +73,10 @@ def _labels(studies: list[Study], study: Study, key: str, drawn: dict[str, Any])
         note = "Dotted lines are the edges of tail, medium and head."
         note += f" Lines lead from {studies[0].name} to {study.name}." if study is not studies[0] else ""
         picture = figure(f"count{key}", "Average precision against training positives", note, "tall")
-    rows = max(200, classes.MOST_ROWS // len(studies))
+    rows = max(200, label_tables.MOST_ROWS // len(studies))
     search = (
         f'<p class="tools"><label>Find a label <input type="search" data-filter="labels{key}"></label></p>'
-        f'<div id="labels{key}">{classes.label_table(study, studies[0], rows)}</div>'
+        f'<div id="labels{key}">{label_tables.label_table(study, studies[0], rows)}</div>'
     )
     return picture + search
 
@@ -100,9 +91,7 @@ def _curves(studies: list[Study], drawn: dict[str, Any]) -> str:
             parts.append(f"<div>{figure(f'histogram-{group}{key}', title)}</div>")
         if not parts:
             return '<p class="quiet">Without single predictions there are no histograms.</p>'
-        note = (
-            "Positives should lie right and negatives left. Where rare positives lie left, the model shies from them."
-        )
+        note = "Positives should be on the right and negatives on the left. Rare positives on the left are missed."
         return f'<h3>Probabilities by group</h3><p class="quiet">{note}</p><div class="row">{"".join(parts)}</div>'
 
     chooser = (
@@ -110,7 +99,7 @@ def _curves(studies: list[Study], drawn: dict[str, Any]) -> str:
         f'<p class="quiet" id="curve-note">{text(_cut(studies))}</p>'
         '<div class="chart tall" id="curve" role="img" aria-label="precision-recall curve"></div>'
     )
-    return (chooser if any(study.judged is not None for study in studies) else "") + _each(studies, of_run)
+    return (chooser if any(study.test is not None for study in studies) else "") + _each(studies, of_run)
 
 
 def _cut(studies: list[Study]) -> str:
@@ -120,7 +109,7 @@ def _cut(studies: list[Study]) -> str:
     return words if of <= most else f"{words} Curves of {most:,} of {of:,} labels are in this page: {HOW_CHOSEN}."
 
 
-HOW_CHOSEN = "in turns the rarest, those with the lowest AP, and the most frequent"
+HOW_CHOSEN = "in turn the rarest, those with the lowest AP, and the most frequent"
 
 
 def _most_curves(studies: list[Study]) -> int:
@@ -129,19 +118,19 @@ def _most_curves(studies: list[Study]) -> int:
 
 def _training(study: Study, key: str, drawn: dict[str, Any]) -> str:
     parts = []
-    for number, (title, chart) in enumerate(charts.learning(study)):
+    for number, (title, chart) in enumerate(learning_curves(study)):
         drawn[f"learning-{number}{key}"] = chart
         parts.append(f"<div>{figure(f'learning-{number}{key}', title)}</div>")
-    inner = []
-    for number, (title, meaning, chart) in enumerate(inner_life(study)):
-        drawn[f"inner-{number}{key}"] = chart
-        inner.append(f"<div>{figure(f'inner-{number}{key}', title, meaning)}</div>")
-    inside = f'<div class="row">{"".join(inner)}</div>' if inner else f"<p>{_no_inner_life(study)}</p>"
-    return f'<div class="row">{"".join(parts)}</div><h3>Inside {text(study.method)}</h3>{inside}'
+    inside = []
+    for number, (title, meaning, chart) in enumerate(method_curves(study)):
+        drawn[f"method-{number}{key}"] = chart
+        inside.append(f"<div>{figure(f'method-{number}{key}', title, meaning)}</div>")
+    method = f'<div class="row">{"".join(inside)}</div>' if inside else f"<p>{_no_state(study)}</p>"
+    return f'<div class="row">{"".join(parts)}</div><h3>Inside {text(study.method)}</h3>{method}'
 
 
-def _no_inner_life(study: Study) -> str:
-    return f"{text(study.method)} keeps no state of its own: there is nothing to watch."
+def _no_state(study: Study) -> str:
+    return f"{text(study.method)} keeps no state of its own, so there is nothing to show."
 
 
 def _compare(studies: list[Study], compared: comparison.Comparison, drawn: dict[str, Any]) -> str:
@@ -179,7 +168,7 @@ def _runs(studies: list[Study]) -> list[dict[str, Any]]:
         {
             "name": charts.plain(study.name),
             "colour": charts.colour(number),
-            "curves": curves(study, chosen(studies[-1], _most_curves(studies)))
+            "curves": charts.precision_recall_curves(study, studies[-1].labels_to_show(_most_curves(studies)))
             if study.labels == studies[-1].labels
             else {},
         }

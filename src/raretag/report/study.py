@@ -1,4 +1,4 @@
-"""A finished run as the report sees it: plain dictionaries and numpy arrays, of which some may be missing."""
+"""A finished run as the page needs it: plain dictionaries and numpy arrays, of which some may be missing."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 GROUPS = ("head", "medium", "tail")
+FINE_LIFT = 4.0  # average precision over that of a random order, from which a ranking is called fine
+FINE_PRECISION = 0.5  # or an average precision as high as this
 
 
 @dataclass(frozen=True)
@@ -22,14 +24,13 @@ class Example:
     image: bytes | None = None  # JPEG
     text: str | None = None
     present: tuple[str, ...] = ()  # labels that it is known to have
-    found: tuple[
-        tuple[str, float, bool | None], ...
-    ] = ()  # label, probability, whether it is right (None: nobody knows)
-    missed: tuple[tuple[str, float], ...] = ()  # labels that it has and the model does not see
+    # label, probability, whether it is right (None: nobody knows)
+    found: tuple[tuple[str, float, bool | None], ...] = ()
+    missed: tuple[tuple[str, float], ...] = ()  # labels that it has and the model does not find
 
 
 @dataclass(frozen=True)
-class Judged:
+class Scores:
     """Predictions for the test items beside what is known of them."""
 
     p: NDArray[np.float64]  # [N, C] probabilities
@@ -43,9 +44,9 @@ class Study:
     path: str  # of the run folder, as the user wrote it
     record: dict[str, Any]
     epochs: Sequence[dict[str, Any]] = ()  # with numbers of single labels
-    counts: NDArray[np.int64] | None = None  # [C] training positives that the method saw
+    counts: NDArray[np.int64] | None = None  # [C] training positives that the method was given
     unknown: NDArray[np.int64] | None = None  # [C] training items of which nobody knows whether they have the label
-    judged: Judged | None = None
+    test: Scores | None = None
     together: tuple[NDArray[np.int32], NDArray[np.int32]] | None = None  # [C, K] labels and counts, in training
     examples: Sequence[Example] = ()
     missing: Sequence[str] = field(default_factory=tuple)  # what could not be had, in sentences
@@ -73,22 +74,23 @@ class Study:
 
     @cached_property
     def average_precision(self) -> NDArray[np.float64]:
-        """[C], NaN where the test set cannot tell."""
+        """[C], NaN where the test set cannot measure it."""
         return numbers(self.final["per_class"]["average_precision"])
 
     @cached_property
     def thresholds(self) -> NDArray[np.float64]:
-        """[C], tuned on validation. The record has them of sigmoid(scale z + shift), calibrated; these are of p."""
+        """[C], tuned on validation: for p. Those in the record are for the calibrated sigmoid(scale z + shift)."""
         calibrated = numbers(self.record["thresholds"])
         how = self.record.get("calibration", {"scale": 1.0, "shift": 0.0})
         with np.errstate(divide="ignore", over="ignore"):  # a threshold of 1 stays 1
             logits = np.log(calibrated) - np.log1p(-calibrated)
-            return 1 / (1 + np.exp((np.array(how["shift"]) - logits) / np.array(how["scale"])))
+            found: NDArray[np.float64] = 1 / (1 + np.exp((np.array(how["shift"]) - logits) / np.array(how["scale"])))
+            return found
 
     def decisions(self, tuned: bool) -> Decisions:
-        assert self.judged is not None
-        decided = self.judged.p > (self.thresholds if tuned else 0.5)
-        return Decisions.of(decided, self.judged.positive, self.judged.observed)
+        assert self.test is not None
+        decided = self.test.p > (self.thresholds if tuned else 0.5)
+        return Decisions.of(decided, self.test.positive, self.test.observed)
 
     @cached_property
     def at_half(self) -> Decisions:
@@ -97,6 +99,59 @@ class Study:
     @cached_property
     def at_tuned(self) -> Decisions:
         return self.decisions(tuned=True)
+
+    @property
+    def solved(self) -> bool:
+        """Whether the method was solved at once, without training steps."""
+        return bool(self.record["method"].get("solves"))
+
+    @property
+    def has_unknown_labels(self) -> bool:
+        return self.unknown is not None and bool(self.unknown.any())
+
+    @property
+    def ignores_unknown(self) -> bool:
+        """Whether the method leaves unknown labels out of the loss."""
+        return bool(self.record["method"]["slots"].get("complete") == "ObservedOnly")
+
+    @cached_property
+    def prevalence(self) -> NDArray[np.float64]:
+        """[C], share of the observed test items that have the label: the average precision of a random order."""
+        assert self.test is not None
+        shares: NDArray[np.float64] = self.test.positive.sum(0) / np.maximum(self.test.observed.sum(0), 1)
+        return shares
+
+    def never_predicted(self) -> list[int]:
+        """Labels with test positives that are never predicted at 0.5."""
+        return [int(c) for c in np.flatnonzero((self.at_half.predicted == 0) & (self.at_half.positives > 0))]
+
+    def ranks_well(self) -> list[bool]:
+        """For each label whether its ranking is fine, whatever the threshold."""
+        pairs = zip(self.average_precision, self.prevalence, strict=True)
+        return [bool(ap >= FINE_PRECISION or ap >= FINE_LIFT * max(random, 1e-9)) for ap, random in pairs]
+
+    def f1_of_always_yes(self) -> dict[str, float]:
+        """Macro F1 of each group if every label were found on every item: 2 pi / (1 + pi) at a prevalence of pi."""
+        if self.test is None:
+            return {}
+        f1 = np.where(self.prevalence > 0, 2 * self.prevalence / (1 + self.prevalence), np.nan)
+        groups = {group: f1[self.record["groups"][group]] for group in GROUPS}
+        return {group: float(np.nanmean(some)) for group, some in groups.items() if not np.isnan(some).all()}
+
+    def labels_to_show(self, most: int) -> list[int]:
+        """At most so many labels: in turn the rarest, the worst and the most frequent, in the order of the list."""
+        labels = len(self.labels)
+        if labels <= most:
+            return list(range(labels))
+        counts = np.zeros(labels) if self.counts is None else self.counts
+        rarest = np.argsort(counts, kind="stable")
+        worst = np.argsort(np.nan_to_num(self.average_precision, nan=2.0), kind="stable")
+        kept: dict[int, None] = {}
+        for turn in zip(rarest.tolist(), worst.tolist(), rarest[::-1].tolist(), strict=True):
+            for label in turn:
+                if len(kept) < most:
+                    kept[label] = None
+        return sorted(kept)
 
 
 @dataclass(frozen=True)
@@ -129,19 +184,3 @@ class Decisions:
 
 def numbers(values: Sequence[float | None]) -> NDArray[np.float64]:
     return np.array([np.nan if value is None else value for value in values], dtype=np.float64)
-
-
-def chosen(study: Study, most: int) -> list[int]:
-    """At most so many labels: in turns the rarest, the worst and the most frequent, given in the order of the list."""
-    labels = len(study.labels)
-    if labels <= most:
-        return list(range(labels))
-    counts = np.zeros(labels) if study.counts is None else study.counts
-    rarest = np.argsort(counts, kind="stable")
-    worst = np.argsort(np.nan_to_num(study.average_precision, nan=2.0), kind="stable")
-    kept: dict[int, None] = {}
-    for turn in zip(rarest.tolist(), worst.tolist(), rarest[::-1].tolist(), strict=True):
-        for label in turn:
-            if len(kept) < most:
-                kept[label] = None
-    return sorted(kept)

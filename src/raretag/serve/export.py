@@ -244,9 +244,8 @@ class Decided(nn.Module):
 
 def graph_of(model: Model, *, preprocess: bool, decide: bool) -> tuple[Graph, Tensor]:
     """The graph, and two items to try it with."""
-    card = model.card
-    shape = tuple(card.input_shape)
-    before, example = preprocessing(card.inputs, shape) if preprocess else (nn.Identity(), torch.randn(2, *shape))
+    shape = tuple(model.card.input_shape)
+    before, example = preprocessing(model.card.inputs, shape) if preprocess else (nn.Identity(), torch.randn(2, *shape))
     after = Decided(model) if decide else nn.Identity()
     return Graph(before, model.network.cpu(), after).eval(), example
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
@@ -13,34 +13,24 @@ from torch import Tensor, nn
 from raretag.core.errors import UserError
 from raretag.labels.collection import Inputs
 from raretag.runs.card import Card, read_card
-from raretag.serve.network import Network, load_network, network_in_memory
+from raretag.serve.network import Network, load_network
 from raretag.serve.predictions import Predictions
 from raretag.serve.readers import Reader, ReadOptions, open_reader
-
-if TYPE_CHECKING:
-    from raretag.runs.run import Run
 
 ENTRIES = 4_000_000  # probabilities that are in memory at once: what bounds it, however long the data
 MOST_ROWS = 4096
 
 
-def load(folder: Path | str | Run, *, model: nn.Module | None = None, device: str = "cpu") -> Model:
+def load(folder: Path | str, *, model: nn.Module | None = None, device: str = "cpu") -> Model:
     """The trained model of a run folder, of which only card.json and model.safetensors are needed.
 
     Args:
-        folder: A run folder, as `raretag train` leaves it, or a folder with a copy of those two files; or a run in
-            memory, as `raretag.train` gives it.
+        folder: A run folder, as `raretag train` leaves it, or a folder with a copy of those two files.
         model: The module, with any weights, if the run was trained with one of your own.
         device: Where predictions are computed, as torch names it: "cpu", "cuda", "cuda:1", "mps".
 
     Raises `UserError` if the card was edited, or if card, weights and model do not belong together.
     """
-    if not isinstance(folder, (str, Path)):
-        if folder.card is not None and folder.model is not None:
-            return Model(network_in_memory(folder.card, folder.model), folder.card, device)
-        if folder.folder is None:
-            raise UserError("this run was neither written into a folder nor is its model still in memory")
-        folder = folder.folder
     card = read_card(folder)
     return Model(load_network(Path(folder), card, model), card, device)
 
@@ -113,6 +103,11 @@ class Model:
         """
         for count, block in reader.blocks(self.block_rows, skip):
             yield count, self.decide(block.ids, self.logits(block.inputs, batch_size))
+
+    @property
+    def seal(self) -> str:
+        """Identifies weights, thresholds and calibration together."""
+        return str((self.card.model_extra or {}).get("seal"))
 
     @property
     def block_rows(self) -> int:

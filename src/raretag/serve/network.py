@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -42,27 +41,26 @@ def load_network(folder: Path, card: Card, model: nn.Module | None = None) -> Ne
     config, statistics, shape = card.settings, statistics_of(card), tuple(card.input_shape)
     with torch.random.fork_rng(devices=[]):  # the random numbers of the caller stay as they are
         encoder = load_encoder(config, card, shape)
+        if encoder is not None:
+            shape = width_after(encoder, shape)
         own = model is not None
-        if model is None:
-            model = build_model(
-                backbone=without_download(config.model),
-                head=config.head,
-                branches=config.branches,
-                scaling=config.data.prepare,
-                shape=shape if encoder is None else width_after(encoder, shape),
-                statistics=statistics,
-            )
+        model = assemble(without_downloads(config), shape, statistics) if model is None else model
     if config.train.precision == "64-true":
         model = model.double()
     load_weights(model, weights, own)
     return Network(encoder, model, output_reader(config, statistics)).eval().requires_grad_(False)
 
 
-def network_in_memory(card: Card, model: nn.Module) -> Network:
-    """That of a run which was never written."""
-    encoder = load_encoder(card.settings, card, tuple(card.input_shape))
-    network = Network(encoder, copy.deepcopy(model), output_reader(card.settings, statistics_of(card)))
-    return network.eval().requires_grad_(False)
+def assemble(config: Config, shape: tuple[int, ...], statistics: LabelStatistics) -> nn.Module:
+    """Backbone, scaling, head and branches as training built them, with weights that are still random."""
+    return build_model(
+        backbone=config.model,
+        head=config.head,
+        branches=config.branches,
+        scaling=config.data.prepare,
+        shape=shape,
+        statistics=statistics,
+    )
 
 
 def load_weights(model: nn.Module, weights: Path, own: bool) -> None:
@@ -100,8 +98,7 @@ def load_encoder(config: Config, card: Card, shape: tuple[int, ...]) -> nn.Modul
 def output_reader(config: Config, statistics: LabelStatistics) -> Callable[[Any], Tensor]:
     """How the method finds the logits in the outputs of the model; most methods take them as they are."""
     name, options = config.method.name, config.method.options
-    # A card may come from a stranger, so a class from outside is not imported: its model must give the logits itself.
-    if ":" in name or registry.room_of("methods", name) == "solvers":
+    if name == "auto" or registry.room_of("methods", name) == "solvers":  # auto: a method of the user's own
         return _unchanged
     if registry.find("methods", name).logits is Method.logits:
         return _unchanged
@@ -121,7 +118,11 @@ def statistics_of(card: Card) -> LabelStatistics:
     return LabelStatistics(positives, negatives, card.training_items, none.coalesce())
 
 
-def without_download(chosen: Named) -> Named:
+def without_downloads(config: Config) -> Config:
     """Weights come from the folder, so that none need be fetched first."""
-    known = registry.parameters(registry.find("models", chosen.name))
-    return chosen.model_copy(update={"pretrained": False}) if "pretrained" in known else chosen
+
+    def changed(chosen: Named) -> Named:
+        known = registry.parameters(registry.find("models", chosen.name))
+        return chosen.model_copy(update={"pretrained": False}) if "pretrained" in known else chosen
+
+    return config.model_copy(update={"model": changed(config.model)})

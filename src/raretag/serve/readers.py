@@ -28,7 +28,7 @@ from raretag.data.inputs.images import Images, in_colour, squared, verify
 from raretag.data.reading.bad_items import settle
 from raretag.data.reading.roles import FEATURE_FILES, IMAGE_ENDINGS
 from raretag.data.reading.source import ENDINGS, open_source
-from raretag.labels.collection import DataSet, Inputs, Selected, TensorInputs
+from raretag.labels.collection import Inputs, Selected, TensorInputs
 from raretag.runs.card import Card, RawInputs
 from raretag.serve.table_reader import FrameSource, TableReader, choose_columns
 
@@ -192,7 +192,7 @@ class ListReader:
 class PartReader:
     """A part of a data set that training can read; its inputs are tensors already."""
 
-    def __init__(self, inputs: Inputs, ids: Sequence[str], mark: str) -> None:
+    def __init__(self, inputs: Inputs, ids: Sequence[str] | range, mark: str) -> None:
         self.inputs, self.ids, self.mark = inputs, ids, mark
         self.total: int | None = len(inputs)
         self.remarks: list[str] = []
@@ -264,30 +264,24 @@ def _part_reader(data: Any, card: Card, part: str) -> PartReader:
         raise UserError(f"there is no part '{part}'; {registry.nearest(part, PARTS)}")
     if data is not None and not isinstance(data, (str, os.PathLike)):
         raise UserError(f"part={part!r} is for data by name or from a file, not for a {type(data).__name__}")
+    from raretag.data.sources import load as load_data  # few predictions need it
+
     trained = card.settings
     settings = trained.data
     if data is not None:
         given = data_of(str(data))
         same = all(trained.data.model_dump().get(key) == value for key, value in given.items())
         settings = trained.data if same else Data(**given, root=trained.data.root)
-    found, description, shape = _load_for_training(settings, trained.seed)
-    if description != card.inputs or list(shape) != card.input_shape:
+    found = load_data(settings, trained.seed)
+    raw = RawInputs.of(found)
+    if raw.description != card.inputs or list(raw.shape) != card.input_shape:
         raise UserError(
             f"'{settings.name}' makes its inputs in another way than the data of training, '{trained.data.name}' "
             "(other words, scale, size or columns); give a file or a folder of raw items instead"
         )
     items = found.parts[part]
     mark = f"{settings.model_dump_json()} {part} {items.labels.fingerprint()}"
-    return PartReader(items.inputs, [str(one) for one in items.labels.ids], mark)
-
-
-def _load_for_training(settings: Data, seed: int) -> tuple[DataSet, dict[str, Any], tuple[int, ...]]:
-    """The data set, how its inputs are described, and the shape of one; imported late, as few predictions need it."""
-    from raretag.data.sources import load
-
-    found = load(settings, seed)
-    raw = RawInputs.of(found)
-    return found, raw.description, raw.shape
+    return PartReader(items.inputs, items.labels.ids, mark)
 
 
 def _sentence_encoder(card: Card, options: ReadOptions) -> Path | None:

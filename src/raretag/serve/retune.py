@@ -55,10 +55,9 @@ def retune(
         )
     groups = {name: torch.tensor(members, dtype=torch.int64) for name, members in card.groups.items()}
     tuned = tune(logits, validation, groups, goal=goal, wanted=wanted, calibrate=calibrate, seed=config.seed)
-    found = Decisions.of(tuned)
+    decisions = Decisions.of(tuned).model_dump()
     if threshold is not None:
-        found.thresholds = [threshold] * len(card.labels)
-        found.tuned = {"goal": "threshold", "wanted": threshold}
-    card = card.model_copy(update={name: getattr(found, name) for name in Decisions.model_fields})
-    card.write(folder)
-    return card
+        decisions["thresholds"] = [threshold] * len(card.labels)
+        decisions["tuned"] = {"goal": "threshold", "wanted": threshold}
+    Card.model_validate({**card.model_dump(), **decisions}).write(folder)
+    return read_card(folder)

@@ -14,8 +14,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from raretag.config.settings import Config
 from raretag.core.errors import UserError
 from raretag.core.files import write_text
+from raretag.data.sources import find_source, load
+from raretag.labels import corrections
 from raretag.labels.corrections import Places, State
 
 YES, NO, UNSURE = "yes", "no", "unsure"
@@ -220,3 +223,37 @@ def write_log(path: Path, merged: Merged) -> None:
     writer.writerow(("item", "label", "before", "after", "outcome", "reason"))
     writer.writerows((x.item, x.label, x.before, x.after, x.outcome, x.reason) for x in merged.lines)
     write_text(path, text.getvalue())
+
+
+def apply_to_table(config: Config, answers: Iterable[Answer], out: Path) -> tuple[Merged, str]:
+    """Write the table of `config` with the answers in it; also returns a remark for the user, or ''."""
+    from raretag.data.writing.cells import Writer
+
+    if config.data.corrections is not None:
+        raise UserError("the run has data.corrections beside its table; continue with --as corrections")
+    table = find_source(config.data, config.seed)
+    store, absent = table.current()
+    source, roles = table.opened()
+    if out.suffix.lower() != source.path.suffix.lower():
+        raise UserError(f"'{out.name}' must end in '{source.path.suffix}', like the table that it is made from")
+    merged = merge_answers(answers, [Places(store)], Writer(roles, absent, roles.negatives).can_write)
+    table.rewrite(merged.changes, out)
+    remark = (
+        "the table has no split column, and the parts depend on the labels: with the new labels other items are "
+        "tested on; --as corrections keeps the parts"
+    )
+    return merged, "" if roles.split is not None else remark
+
+
+def apply_to_corrections(config: Config, answers: Iterable[Answer], out: Path) -> Merged:
+    """Write a file of corrections: those that the data has so far, and the answers."""
+    data = load(config.data, config.seed)
+    parts = [data.train, *(part for part in (data.validation, data.test) if part.labels.given_ids is not None)]
+    merged = merge_answers(answers, [Places(part.labels) for part in parts])
+    before = corrections.read(Path(config.data.corrections).expanduser()) if config.data.corrections else []
+    by_entry = {(one.item, one.label): one for one in before}
+    for (item, label), state in merged.changes.items():
+        first = by_entry[item, label].was if (item, label) in by_entry else merged.before(item, label)
+        by_entry[item, label] = corrections.Correction(item, label, state, first)  # type: ignore[arg-type]
+    corrections.write(out, by_entry.values())
+    return merged

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import tempfile
 from collections.abc import Sequence
@@ -12,7 +13,7 @@ import numpy as np
 
 from raretag.config.settings import Config, compose
 from raretag.core.errors import UserError
-from raretag.core.listener import Listener
+from raretag.core.listener import SILENT, Listener
 from raretag.core.protocols import HasContents
 from raretag.data.sources import find_source, group_counts, load
 from raretag.engine.out_of_fold import out_of_fold
@@ -21,7 +22,6 @@ from raretag.labels.corrections import Places
 from raretag.labels.groups import groups
 from raretag.runs.card import read_card
 from raretag.suggest.answers import NO, YES, Answer, read
-from raretag.suggest.label_frequency import Floats
 from raretag.suggest.listing import Suggestion, Suggestions
 from raretag.suggest.selection import list_suggestions
 
@@ -60,7 +60,7 @@ def suggest(
     label_frequency: float | None = None,
     answers: str | os.PathLike[str] | Sequence[Answer] = (),
     folds: int = 5,
-    listener: Listener | None = None,
+    listener: Listener = SILENT,
 ) -> Suggestions:
     """Labels that are probably missing or wrong, each with a probability.
 
@@ -99,7 +99,7 @@ def suggest(
 
 def _check_labels(run: Path, data: DataSet) -> None:
     """A run that was trained on objects in memory has a configuration that names other data."""
-    trained = read_card(run).labels if (run / "card.json").is_file() else data.train.labels.names
+    trained = read_card(run).labels if (run / "card.json").is_file() else list(data.train.labels.names)
     if not set(trained) & set(data.train.labels.names):
         raise UserError(
             f"'{run}' was trained on other labels, such as '{trained[0]}', than '{data.name}' has, such as "
@@ -120,7 +120,7 @@ def suggest_for(
     *,
     data: DataSet | None = None,
     answered: Sequence[Answer] = (),
-    listener: Listener | None = None,
+    listener: Listener = SILENT,
 ) -> tuple[Suggestions, DataSet]:
     """Suggestions for the training items of `config`, and its data; scores of finished folds are kept in `folder`."""
     options = options or SuggestOptions()
@@ -129,7 +129,7 @@ def suggest_for(
     if entries > _MOST_ENTRIES:
         raise UserError(f"{entries:,} entries are too many to be scored at once; expected {_MOST_ENTRIES:,} at most")
     found = list_suggestions(
-        _scores(config, data, folder, options.folds, listener or Listener()),
+        out_of_fold(config, data, folder, folds=options.folds, listener=listener).numpy().astype(np.float64),
         data.train.labels,
         groups(group_counts(data), config.group_edges),
         most=options.most,
@@ -140,11 +140,6 @@ def suggest_for(
         seed=config.seed,
     )
     return found, data
-
-
-def _scores(config: Config, data: DataSet, folder: Path, folds: int, listener: Listener) -> Floats:
-    """Out-of-fold logits [N, C]."""
-    return out_of_fold(config, data, folder, folds=folds, listener=listener).numpy().astype(np.float64)
 
 
 def answer_from_truth(found: Suggestions, data: DataSet) -> Suggestions:
@@ -165,3 +160,13 @@ def with_contents(found: Suggestions, config: Config) -> Suggestions:
     if not isinstance(source, HasContents):
         return found
     return replace(found, contents=source.shown({one.item for one in found}))
+
+
+def expected_seconds(run: Path, folds: int) -> float:
+    """How long `suggest` will take, from how long the run took; 0 if that is not known."""
+    try:
+        lines = (run / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
+        seconds = sum(json.loads(line).get("seconds", 0) for line in lines)
+    except (OSError, ValueError):
+        return 0.0
+    return float(seconds * (folds - 1))  # each fold trains on the others

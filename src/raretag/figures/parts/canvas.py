@@ -6,9 +6,8 @@ import io
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
-import numpy as np
 from matplotlib import rc_context
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -34,11 +33,11 @@ ENDINGS = (".png", ".svg", ".pdf")
 MOST_NAMED = 100  # labels whose names fit under an axis
 
 
-def canvas(rows: int, columns: int, width: float, height: float, **sharing: Any) -> tuple[Figure, NDArray[np.object_]]:
+def canvas(rows: int, columns: int, width: float, height: float, **sharing: Any) -> tuple[Figure, NDArray[Any]]:
     """A figure and its axes [rows, columns]; sizes in inches."""
-    figure = Figure(figsize=(width, height), layout="constrained")
-    figure.get_layout_engine().set(wspace=0.04)  # type: ignore[union-attr]
-    axes: NDArray[np.object_] = figure.subplots(rows, columns, squeeze=False, **sharing)
+    figure = Figure(figsize=(width, height))
+    figure.set_layout_engine("constrained", wspace=0.04)
+    axes: NDArray[Any] = figure.subplots(rows, columns, squeeze=False, **sharing)
     for one in axes.flat:
         one.spines[["top", "right"]].set_visible(False)
         one.set_axisbelow(True)
@@ -46,8 +45,8 @@ def canvas(rows: int, columns: int, width: float, height: float, **sharing: Any)
     return figure, axes
 
 
-def grid(axes: Axes, axis: str = "y") -> None:
-    axes.grid(axis=axis, color="#dddddd", linewidth=0.7)  # type: ignore[arg-type]
+def grid(axes: Axes, axis: Literal["x", "y"] = "y") -> None:
+    axes.grid(axis=axis, color="#dddddd", linewidth=0.7)
 
 
 def titled(axes: Axes, text: str, pad: float | None = None) -> None:
@@ -58,10 +57,10 @@ def width_for(labels: int, least: float = 8.0) -> float:
     return max(least, min(18.0, 2.0 + 0.17 * labels)) if labels <= MOST_NAMED else 11.0
 
 
-def label_axis(axes: Axes, names: Sequence[str]) -> None:
+def label_axis(axes: Axes, names: Sequence[str], *, named: bool = True) -> None:
     """One place for each label, with its name where there is room."""
     axes.set_xlim(-0.7, len(names) - 0.3)
-    if len(names) > MOST_NAMED:
+    if len(names) > MOST_NAMED or not named:
         axes.set_xlabel("labels, from the most frequent to the rarest", fontsize=9)
         return
     few = len(names) <= 40
@@ -69,7 +68,7 @@ def label_axis(axes: Axes, names: Sequence[str]) -> None:
         range(len(names)), [short(name) for name in names], rotation=45 if few else 90, fontsize=9 if few else 7
     )
     for text in axes.get_xticklabels():
-        text.set_ha("right" if few else "center")
+        text.set_horizontalalignment("right" if few else "center")
         text.set_rotation_mode("anchor" if few else "default")
 
 

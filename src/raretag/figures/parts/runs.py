@@ -1,4 +1,4 @@
-"""Finished runs as figures see them. Needs no torch."""
+"""Finished runs as figures need them, and the settings in which they differ: names in a legend. Needs no torch."""
 
 from __future__ import annotations
 
@@ -9,15 +9,28 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from raretag.config.settings import flat
+from raretag.core import registry as registry
 from raretag.core.errors import UserError
 from raretag.figures.parts.canvas import GROUPS
+
+ROOMS = {"method": "methods", "data": "data", "model": "models", "branches": "models.branches",
+         "head": "models.heads", "sampler": "sampling"}  # fmt: skip
+WHERE = {
+    "accelerator",
+    "devices",
+    "nodes",
+    "workers",
+    "save_every",
+    "precision",
+}  # they change no number
 
 
 @dataclass(frozen=True)
 class Run:
     folder: Path
     record: dict[str, Any]
-    positives: list[int]  # of each label in training, as the method saw them
+    positives: list[int]  # of each label in training, as the method was given them
 
     @property
     def config(self) -> dict[str, Any]:
@@ -109,3 +122,68 @@ def of_each_epoch(run: Run, *path: str, wanted: str) -> list[Any]:
             raise UserError(f"the run '{run.folder}' ({run.method}) has no {path[-1]} in its epochs; {wanted}")
         values.append(value)
     return values
+
+
+# In what runs differ. -------------------------------------------------------------------------------------------------
+
+
+def settings(run: Run) -> dict[str, Any]:
+    """Every setting that may matter, `a.b` by name; the seed is not one of them."""
+    found = flat(run.config)
+    return {
+        key: value
+        for key, value in found.items()
+        if key not in ("seed", *(f"train.{name}" for name in WHERE), "data.root")
+    }
+
+
+def setting(run: Run, key: str) -> Any:
+    """A setting, or the default of the module's own option where the user did not set it."""
+    given = settings(run)
+    if key in given:
+        return given[key]
+    if f"{key}.name" in given:  # `base` as a word in one run and with options in another
+        return given[f"{key}.name"]
+    section, _, option = key.partition(".")
+    if section not in ROOMS or given.get(f"{section}.name") in (None, "auto", "none"):
+        return None
+    known = registry.parameters(registry.find(ROOMS[section], given[f"{section}.name"]))
+    return known[option].default if option in known else None
+
+
+def default(run: Run, key: str) -> Any:
+    """What a setting would be if the user had not set it."""
+    section, _, option = key.partition(".")
+    given = run.config.get(section)
+    if not isinstance(given, dict) or option == "name":
+        return setting(run, key)
+    bare = {**run.config, section: {name: value for name, value in given.items() if name != option}}
+    return setting(Run(run.folder, {**run.record, "config": bare}, run.positives), key)
+
+
+def differing(runs: Sequence[Run]) -> list[str]:
+    """The settings in which runs differ."""
+    keys = dict.fromkeys(key for run in runs for key in settings(run))
+    return [key for key in keys if any(setting(run, key) != setting(runs[0], key) for run in runs[1:])]
+
+
+def titles(runs: Sequence[Run]) -> list[str]:
+    """A short name for each run: its method, and the settings that distinguish it from other runs of that method."""
+    names = []
+    for run in runs:
+        alike = [other for other in runs if other.method == run.method]
+        unusual = [key for key in differing(alike) if setting(run, key) != usual(alike, key)]
+        words = [f"{key.removesuffix('.name').split('.')[-1]}={written(setting(run, key))}" for key in unusual]
+        names.append(", ".join([run.method.replace("_", " "), *words]))
+    repeated = {name for name in names if names.count(name) > 1}
+    return [f"{name}, {run.folder.name}" if name in repeated else name for name, run in zip(names, runs, strict=True)]
+
+
+def usual(runs: Sequence[Run], key: str) -> Any:
+    """What needs no mention: the default, if a run has it, else what the first run has."""
+    usual = default(runs[0], key)
+    return usual if any(setting(run, key) == usual for run in runs) else setting(runs[0], key)
+
+
+def written(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else f"{value:g}" if isinstance(value, float) else str(value)

@@ -15,7 +15,6 @@ from raretag.config.settings import Config, Data, checked, compose, read
 from raretag.core import registry as registry
 from raretag.core.errors import UserError
 from raretag.data.sources import find_source, hidden, load, long_tailed
-from raretag.engine.evaluate import logits_of
 from raretag.engine.prepare import build_fabric, prepare
 from raretag.figures.parts.runs import Run
 from raretag.labels.groups import groups
@@ -32,7 +31,7 @@ def labels_of(settings: Data, seed: int, split: Split) -> LabelStore:
     """Labels alone where the source can give them without inputs."""
     source = find_source(settings, seed)
     if not callable(getattr(source, "labels", None)):
-        store: LabelStore = getattr(load(settings, seed), split).labels
+        store: LabelStore = load(settings, seed).parts[split].labels
         return store
     store = source.labels()[split]
     if split != "train":
@@ -72,23 +71,14 @@ def training_logits(run: Run) -> Tensor:
     config = config_of(run)
     alone = config.train.model_copy(update={"devices": 1, "nodes": 1, "accelerator": "cpu"})
     prepared = prepare(config.model_copy(update={"train": alone}), build_fabric(alone))
-    training = prepared.training
     path = run.folder / "model.safetensors"
     if not path.is_file():
         raise UserError(f"the run '{run.folder}' has no model.safetensors; train it again")
     try:
-        training.model.load_state_dict(load_file(path))
+        prepared.trained.load_state_dict(load_file(path))
     except RuntimeError:
         raise UserError(f"the weights in '{run.folder}' are not of the model its config.yaml describes") from None
-    return logits_of(
-        training.model,
-        training.method,
-        prepared.data.train,
-        batch_size=4 * alone.batch_size,
-        rank=0,
-        workers=alone.workers,
-        place=training.place,
-    )
+    return prepared.logits(prepared.data.train)
 
 
 def training_labels(word: str) -> tuple[str, LabelStore, dict[str, Tensor]]:

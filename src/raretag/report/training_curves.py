@@ -1,4 +1,4 @@
-"""The inner life of a method over the epochs: what its parts wrote down of themselves."""
+"""Curves over the epochs: the loss, validation mAP, and the numbers that the parts of a method record of themselves."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from raretag.report.charts import MOST_LINES, OF_GROUP, RUNS, Chart, ladder, lines
+from raretag.report.charts import MOST_LINES, OF_GROUP, RUNS, Chart, ladder, lines, percent
 from raretag.report.study import GROUPS, Study
 
 Join = Callable[[np.ndarray[Any, Any]], float]
 
 
 @dataclass(frozen=True)
-class Sign:
+class Quantity:
     title: str
     meaning: str
     join: Join = lambda values: float(np.mean(values))  # of the labels of a group
@@ -28,25 +28,25 @@ def _geometric(values: np.ndarray[Any, Any]) -> float:
 
 LOG = (("type", "log"),)
 BY_LABEL = {
-    "ratio": Sign("Masking ratio", "The ratio of positives to negatives that PLM trains with.", _geometric, LOG),
-    "ratio_change": Sign(
+    "ratio": Quantity("Masking ratio", "The ratio of positives to negatives that PLM trains with.", _geometric, LOG),
+    "ratio_change": Quantity(
         "Change of the masking ratio",
         "PLM trains as if positives were this many times as frequent as they are: above 1 negatives are masked, "
         "below 1 positives.",
         _geometric,
         LOG,
     ),
-    "pseudo_label": Sign(
+    "pseudo_label": Quantity(
         "Mean pseudo-label",
         "What unknown labels are taken for on average. It should stay near how frequent the label is; a steady rise "
         "is drift.",
     ),
-    "corrected": Sign(
+    "corrected": Quantity(
         "Corrected labels",
         "Unknown labels that were trained as positives in the epoch.",
         lambda values: float(np.sum(values)),
     ),
-    "positives": Sign(
+    "positives": Quantity(
         "Class distribution",
         "Positives as the loss counts them: the observed ones and the corrected ones.",
         lambda values: float(np.sum(values)),
@@ -74,17 +74,27 @@ TOGETHER = {
 }
 
 
-def inner_life(study: Study) -> list[tuple[str, str, Chart]]:
-    """Title, meaning and chart of everything that the method wrote down."""
+def learning_curves(study: Study) -> list[tuple[str, Chart]]:
+    """Title and chart: loss, and mAP on validation by group."""
+    rows = study.record["metrics"]["epochs"]
+    epochs = [row["epoch"] + 1 for row in rows]
+    charts = [("Loss", lines({"loss": [row["loss"] for row in rows]}, epochs, "training loss"))]
+    parts = ["total", *(group for group in GROUPS if study.record["groups"][group])]
+    curves = {part: [percent(row["validation"]["mAP"][part]) for row in rows] for part in parts}
+    return [*charts, ("Validation mAP", lines(curves, epochs, "mAP on validation, %", OF_GROUP))]
+
+
+def method_curves(study: Study) -> list[tuple[str, str, Chart]]:
+    """Title, meaning and chart of everything that the method recorded."""
     rows = study.epochs
     epochs = [row["epoch"] + 1 for row in rows]
     found = [] if not any(sum(row.get("found_missing", {}).values()) for row in rows) else [_found_missing(study)]
     for name in dict.fromkeys(name for row in rows for name in row.get("by_label", {})):
-        sign = BY_LABEL.get(name, Sign(name.replace("_", " "), ""))
-        curves, by_group = _by_label(study, name, sign)
+        quantity = BY_LABEL.get(name, Quantity(name.replace("_", " "), ""))
+        curves, by_group = _by_label(study, name, quantity)
         tints = OF_GROUP if by_group else ladder(list(curves))
-        chart = lines(curves, epochs, sign.title.lower(), tints, **dict(sign.axis))
-        found.append((sign.title + (" by group" if by_group else ""), sign.meaning, chart))
+        chart = lines(curves, epochs, quantity.title.lower(), tints, **dict(quantity.axis))
+        found.append((quantity.title + (" by group" if by_group else ""), quantity.meaning, chart))
     for title, names in _families(study):
         curves = {name: [row.get("vital_signs", {}).get(name) for row in rows] for name in names}
         meaning = "; ".join(f"{name}: {SCALARS[name]}" for name in names if name in SCALARS)
@@ -102,7 +112,7 @@ def _families(study: Study) -> list[tuple[str, list[str]]]:
     return list(families.items())
 
 
-def _by_label(study: Study, name: str, sign: Sign) -> tuple[dict[str, list[float | None]], bool]:
+def _by_label(study: Study, name: str, quantity: Quantity) -> tuple[dict[str, list[float | None]], bool]:
     """A line for each label if they are few, else for each group."""
     rows = [row.get("by_label", {}).get(name) for row in study.epochs]
     names = study.labels
@@ -113,7 +123,7 @@ def _by_label(study: Study, name: str, sign: Sign) -> tuple[dict[str, list[float
     for group in GROUPS:
         members = study.record["groups"][group]
         if members:
-            curves[group] = [None if row is None else sign.join(np.array(row)[members]) for row in rows]
+            curves[group] = [None if row is None else quantity.join(np.array(row)[members]) for row in rows]
     return curves, True
 
 

@@ -1,0 +1,57 @@
+"""The progress bar is a listener that prints nothing but messages outside a terminal."""
+
+import subprocess
+import sys
+
+import pytest
+
+from raretag.cli.progress import Bar
+from raretag.config.settings import compose
+from raretag.core.listener import Step
+
+STEP = Step(epoch=0, step=3, loss=0.5, learning_rate=0.1, ends_epoch=True, mean_loss=0.5)
+
+
+def test_messages_and_the_last_state_are_printed(capsys):
+    with Bar(compose(None, ["train.epochs=2"], method__name="focal")) as bar:
+        bar.message("a label is [missing]")
+        bar.step(STEP)
+        bar.epoch(STEP, {"loss": 0.25, "validation": {"mAP": {"total": 0.5}}})
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert printed.err.splitlines()[0] == "a label is [missing]"
+    assert "loss 0.2500, mAP 50.0" in printed.err
+
+
+def test_a_run_without_steps_shows_how_far_it_is():
+    with Bar() as bar:
+        bar.progress(0.25)
+        task = bar.bars.tasks[0]
+        assert (task.description, task.completed, task.total) == ("solving", 0.25, 1)
+        bar.name("committee")
+        assert task.description == "committee epoch"
+
+
+def test_a_notebook_without_widgets_gets_one_line_that_changes(monkeypatch, capsys):
+    monkeypatch.setattr("rich.console._is_jupyter", lambda: True)
+    monkeypatch.setattr("raretag.cli.progress.find_spec", lambda name: None)
+    with Bar(compose(None, ["train.epochs=2"], method__name="focal")) as bar:
+        bar.epoch(STEP, {"loss": 0.25, "validation": {"mAP": {"total": None}}})
+    assert capsys.readouterr().out == "\rfocal epoch 1/2 loss 0.2500\n"
+
+
+def test_the_bar_needs_no_command_line():
+    code = "import sys, raretag.cli.progress; assert not {'typer', 'torch'} & set(sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code]).returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("old", "new"), [("--kept=0.5", "--marked-share=0.5"), ("--answers-from-truth", "--simulate-answers")]
+)
+def test_former_names_of_options_still_work(old, new, monkeypatch):
+    from typer.core import TyperCommand
+
+    from raretag.cli.suggest import Suggest
+
+    monkeypatch.setattr(TyperCommand, "parse_args", lambda self, ctx, args: args)
+    assert Suggest("suggest").parse_args(None, ["run", old, "--folds", "2"]) == ["run", new, "--folds", "2"]
