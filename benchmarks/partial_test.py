@@ -22,8 +22,7 @@ from raretag.engine.build import build_fabric, prepare
 from raretag.engine.config import compose
 from raretag.engine.evaluate import logits_of
 from raretag.engine.out_of_fold import fit_quietly
-from raretag.metrics.corrected import METRICS
-from raretag.metrics.partial_truth import partial_truth
+from raretag.metrics.partial_labels import METRICS, partial_truth
 
 RESULT = Path(__file__).parent / "results" / "partial_test.json"
 FEATURES = ["train.recipe=features", "train.epochs=12"]

@@ -18,8 +18,7 @@ from sklearn.linear_model import LogisticRegressionCV
 
 from raretag.core.method import build_method
 from raretag.core.registry import build
-from raretag.core.statistics import LabelStatistics
-from raretag.core.targets import Targets
+from raretag.core.targets import LabelStatistics, Targets
 from raretag.engine.build import build_fabric, prepare
 from raretag.engine.config import compose
 from raretag.engine.fit import features

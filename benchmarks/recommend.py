@@ -26,7 +26,7 @@ from raretag.core.errors import UserError
 from raretag.engine import evidence
 from raretag.engine.config import compose, parsed
 from raretag.engine.sources import load
-from raretag.metrics.bootstrap import paired_difference
+from raretag.metrics.intervals import paired_difference
 from raretag.recommend.candidates import Candidate, entrants
 
 SETS = {

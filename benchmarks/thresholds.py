@@ -22,8 +22,7 @@ from raretag.engine.run import run
 from raretag.engine.sources import group_counts, load
 from raretag.labels.groups import groups
 from raretag.metrics import decisions
-from raretag.metrics.calibration import calibration_error, class_calibration_error
-from raretag.metrics.thresholds import best_f1_thresholds
+from raretag.metrics.calibration import best_f1_thresholds, calibration_error, class_calibration_error
 from raretag.metrics.tuning import tune
 
 SETS = {

@@ -10,7 +10,7 @@ __version__ = "0.1.0"
 # Name -> home. Loaded on first use, so that `import raretag` and `raretag --help` do not wait for torch.
 _HOMES = {
     "Context": "raretag.core.context",
-    "LabelStatistics": "raretag.core.statistics",
+    "LabelStatistics": "raretag.core.targets",
     "LabelStore": "raretag.labels.store",
     "Objective": "raretag.core.objective",
     "Targets": "raretag.core.targets",
@@ -25,8 +25,7 @@ if TYPE_CHECKING:
     from raretag.core.errors import UserError
     from raretag.core.method import build_method
     from raretag.core.objective import Objective
-    from raretag.core.statistics import LabelStatistics
-    from raretag.core.targets import Targets
+    from raretag.core.targets import LabelStatistics, Targets
     from raretag.labels.store import LabelStore
     from raretag.serve.predictor import load
 

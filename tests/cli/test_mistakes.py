@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from raretag.core.errors import UserError
-from raretag.core.statistics import LabelStatistics
+from raretag.core.targets import LabelStatistics
 from raretag.engine.config import compose
 from raretag.engine.run import run
 from raretag.labels.store import LabelStore

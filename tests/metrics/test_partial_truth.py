@@ -16,10 +16,10 @@ from raretag.data.python import from_arrays
 from raretag.engine.config import compose
 from raretag.engine.run import run, said_of_partial_truth
 from raretag.metrics import decisions
-from raretag.metrics.average_precision import average_precision
 from raretag.metrics.bounds import average_precision_bounds, decision_bounds, micro_bounds
-from raretag.metrics.grouped import mean_of_known
-from raretag.metrics.partial_truth import partial_truth
+from raretag.metrics.partial_labels import partial_truth
+from raretag.metrics.precision_curve import average_precision
+from raretag.metrics.scored import mean_of_known
 
 NAN = float("nan")
 
@@ -163,7 +163,7 @@ def test_a_share_out_of_range_is_refused():
         partial_truth(logits, targets(truth.astype(float).tolist()), kept=0.0)
 
 
-@pytest.mark.parametrize(("kept", "word"), [(None, "estimate"), (0.5, "told, not checked")])
+@pytest.mark.parametrize(("kept", "word"), [(None, "estimate"), (0.5, "given, not checked")])
 def test_a_run_with_partial_test_labels_says_so(kept, word, tmp_path):
     logits, truth, generator = world(4, items=240, labels=3)
     labels = np.where(generator.random(truth.shape) < 0.5, truth, np.nan)

@@ -12,7 +12,7 @@ from scipy.sparse import csr_array
 from raretag.core.errors import UserError
 from raretag.data.python import from_arrays
 from raretag.engine.config import compose
-from raretag.metrics.bootstrap import Difference
+from raretag.metrics.intervals import Difference
 from raretag.recommend.candidates import candidates, entrants
 from raretag.recommend.race import cost, is_tie, race, rarity
 

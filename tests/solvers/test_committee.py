@@ -9,8 +9,7 @@ import torch
 import raretag
 from raretag.core.method import build_method
 from raretag.core.registry import build
-from raretag.core.statistics import LabelStatistics
-from raretag.core.targets import Targets
+from raretag.core.targets import LabelStatistics, Targets
 from raretag.data.python import from_arrays
 from raretag.engine.config import compose
 from raretag.engine.run import run

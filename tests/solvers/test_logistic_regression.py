@@ -15,7 +15,7 @@ from raretag.core.targets import Targets
 from raretag.data.python import from_arrays
 from raretag.engine.config import compose
 from raretag.engine.run import run
-from raretag.metrics.average_precision import average_precision
+from raretag.metrics.precision_curve import average_precision
 from raretag.solvers.strength import mean_precision, solved
 
 

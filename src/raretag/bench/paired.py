@@ -12,7 +12,7 @@ from torch import Tensor
 from raretag.bench.plan import Cell
 from raretag.core.targets import Targets
 from raretag.engine import evidence
-from raretag.metrics.bootstrap import Difference, difference_of, resampled
+from raretag.metrics.intervals import Difference, difference_of, resampled
 from raretag.metrics.weighted import WeightedAveragePrecision
 
 RESAMPLES = 500

@@ -15,7 +15,7 @@ from raretag.bench.paired import against_first
 from raretag.bench.plan import Cell, Plan, cells
 from raretag.bench.pooled import differences, interval
 from raretag.engine.best import best_epoch
-from raretag.metrics.bootstrap import Difference
+from raretag.metrics.intervals import Difference
 
 
 @dataclass(frozen=True)

@@ -11,8 +11,7 @@ from rich.table import Table
 
 from raretag.cli.screen import screen
 from raretag.cli.train import called, check_names
-from raretag.core.errors import UserError
-from raretag.core.words import some
+from raretag.core.errors import UserError, some
 from raretag.engine.config import compose
 
 PICTURES = (".png", ".svg", ".pdf")

@@ -15,7 +15,7 @@ from raretag.cli.screen import screen
 from raretag.core.errors import UserError
 from raretag.data.inputs.shown import Shown, shown
 from raretag.engine.finished import Finished, Known, open_run
-from raretag.metrics.bootstrap import bootstrap, paired_differences
+from raretag.metrics.intervals import bootstrap, paired_differences
 from raretag.report.comparison import Comparison
 from raretag.report.page import page, write
 from raretag.report.selection import Pick, picks, suggestions

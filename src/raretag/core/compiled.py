@@ -20,10 +20,8 @@ from weakref import WeakKeyDictionary
 import torch
 from torch import Tensor
 
-from raretag.core.analytic import kept, value_and_slope
-from raretag.core.barrier import barrier
 from raretag.core.context import Context
-from raretag.core.numerics import in_full_precision
+from raretag.core.numerics import barrier, in_full_precision, kept, value_and_slope
 from raretag.core.targets import Completed, Targets
 
 if TYPE_CHECKING:

@@ -1,4 +1,8 @@
-"""Mistakes that a user can mend."""
+"""Mistakes that a user can correct, and lists within a sentence."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
 
 
 class UserError(ValueError):
@@ -7,3 +11,9 @@ class UserError(ValueError):
 
 class DataAbsentError(UserError):
     """Files of a named data set are not there; the line says where to get them."""
+
+
+def some(words: Sequence[str], most: int = 8, between: str = ", ") -> str:
+    """The first ones, and how many more there are."""
+    more = f" and {len(words) - most:,} more" if len(words) > most else ""
+    return between.join(words[:most]) + more

@@ -25,10 +25,9 @@ from torch import Tensor, nn
 from torch.autograd.function import FunctionCtx
 
 from raretag.core import compiled
-from raretag.core.analytic import kept, value_and_slope
 from raretag.core.context import Context
 from raretag.core.errors import UserError
-from raretag.core.numerics import in_full_precision
+from raretag.core.numerics import in_full_precision, kept, value_and_slope
 from raretag.core.parts import Ratio
 from raretag.core.targets import Targets
 

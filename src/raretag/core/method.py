@@ -10,12 +10,11 @@ import torch
 from torch import Tensor, nn
 
 from raretag.core import registry
-from raretag.core.context import NOWHERE, Context
+from raretag.core.context import NO_CONTEXT, Context
 from raretag.core.errors import UserError
 from raretag.core.numerics import in_full_precision
 from raretag.core.objective import Objective
-from raretag.core.statistics import LabelStatistics
-from raretag.core.targets import Targets
+from raretag.core.targets import LabelStatistics, Targets
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +61,7 @@ class Method(nn.Module):
         prediction: Tensor = outputs
         return prediction
 
-    def loss(self, logits: Tensor, targets: Targets, context: Context = NOWHERE) -> Tensor:
+    def loss(self, logits: Tensor, targets: Targets, context: Context = NO_CONTEXT) -> Tensor:
         value: Tensor = self.objective(logits, targets, context)
         if self.training and context.learning:
             with torch.no_grad():
@@ -90,7 +89,7 @@ class Method(nn.Module):
         return {}
 
     @torch.no_grad()
-    def found_missing(self, outputs: Any, targets: Targets, context: Context = NOWHERE) -> Tensor:
+    def found_missing(self, outputs: Any, targets: Targets, context: Context = NO_CONTEXT) -> Tensor:
         """[B, C] bool: unknown labels that are trained as positives in this batch. To be asked before `loss`."""
         completed = self.objective.complete(in_full_precision(self.logits(outputs).detach()), targets, context)
         found: Tensor = completed.counted & ~completed.observed & (completed.value > 0.5)

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from torch import Size, Tensor, nn
 
 from raretag.core.context import Context
-from raretag.core.logistic import Logistic, Price
+from raretag.core.numerics import Logistic, Price
 from raretag.core.targets import Completed, Targets
 
 

@@ -1,4 +1,4 @@
-"""What a batch knows about its labels: a value, and whether anyone looked."""
+"""What is known of labels: of a batch (`Targets`, `Completed`) and of a whole data set (`LabelStatistics`)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from raretag.core.context import NOWHERE, Context
+from raretag.core.context import NO_CONTEXT, Context
 from raretag.core.errors import UserError
 
 
@@ -69,4 +69,48 @@ class Completed:
     @property
     def context(self) -> Context:
         """Not a default of the field: compilers cannot carry an object of ours from outside."""
-        return NOWHERE if self.where is None else self.where
+        return NO_CONTEXT if self.where is None else self.where
+
+
+@dataclass(frozen=True, slots=True)
+class LabelStatistics:
+    """Counts per label. Adding two is merging two shards, or two processes."""
+
+    positives: Tensor  # n_c [C] int64, observed positives
+    negatives: Tensor  # [C] int64, observed negatives
+    items: int  # N
+    cooccurrence: Tensor | None = None  # n_ij [C, C] int64, items with both labels; dense, or sparse for many labels
+
+    def __post_init__(self) -> None:
+        if self.positives.shape != self.negatives.shape or self.positives.dim() != 1:
+            raise UserError(
+                f"positives {tuple(self.positives.shape)} and negatives {tuple(self.negatives.shape)} "
+                "must both be vectors with one count for each label"
+            )
+
+    @property
+    def labels(self) -> int:
+        """C, the number of labels."""
+        return len(self.positives)
+
+    @property
+    def unknown(self) -> Tensor:
+        return self.items - self.positives - self.negatives
+
+    def __add__(self, other: LabelStatistics) -> LabelStatistics:
+        if self.labels != other.labels:
+            raise UserError(f"cannot add statistics of {self.labels} and of {other.labels} labels: two label lists?")
+        if self.cooccurrence is None or other.cooccurrence is None:
+            together = None
+        else:
+            together = self.cooccurrence + other.cooccurrence
+            together = together.coalesce() if together.is_sparse else together
+        return LabelStatistics(
+            self.positives + other.positives, self.negatives + other.negatives, self.items + other.items, together
+        )
+
+    @classmethod
+    def of_counts(cls, positives: list[int] | Tensor, items: int) -> LabelStatistics:
+        """Statistics of a fully observed data set of which only the counts are known."""
+        counts = torch.as_tensor(positives, dtype=torch.int64)
+        return cls(counts, items - counts, items)

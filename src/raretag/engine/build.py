@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from raretag.core import registry as registry
 from raretag.core.errors import UserError
 from raretag.core.method import Method, make_method
-from raretag.core.statistics import LabelStatistics
+from raretag.core.targets import LabelStatistics
 from raretag.engine.card import RawInputs
 from raretag.engine.config import Config, Named, Train
 from raretag.engine.default import with_method, without_use

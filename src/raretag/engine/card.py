@@ -17,7 +17,7 @@ from typing import Any
 from torch import Tensor
 
 from raretag.core.errors import UserError
-from raretag.core.statistics import LabelStatistics
+from raretag.core.targets import LabelStatistics
 from raretag.engine.config import Config
 from raretag.engine.record import without_nan, write_json
 from raretag.metrics.tuning import Tuned

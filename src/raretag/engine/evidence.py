@@ -14,8 +14,7 @@ from numpy.typing import NDArray
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from raretag.core.statistics import LabelStatistics
-from raretag.core.targets import Targets
+from raretag.core.targets import LabelStatistics, Targets
 from raretag.labels.collection import DataSet
 from raretag.labels.store import LabelStore
 

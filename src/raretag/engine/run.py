@@ -13,8 +13,7 @@ from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from raretag.core.context import Context
-from raretag.core.errors import UserError
-from raretag.core.words import some
+from raretag.core.errors import UserError, some
 from raretag.engine import evidence, state
 from raretag.engine.best import Best
 from raretag.engine.build import Prepared, build_fabric, prepare
@@ -27,12 +26,12 @@ from raretag.engine.log import Log
 from raretag.engine.progress import Step
 from raretag.engine.record import record_of, write_json, write_text
 from raretag.labels.collection import DataSet, Items
-from raretag.metrics import hidden
-from raretag.metrics.average_precision import average_precision
+from raretag.metrics import decisions
 from raretag.metrics.calibration import calibration_error
-from raretag.metrics.evaluation import evaluate
-from raretag.metrics.grouped import grouped_means, number_or_none
-from raretag.metrics.partial_truth import partial_truth
+from raretag.metrics.evaluation import evaluate, grouped_means
+from raretag.metrics.partial_labels import partial_truth
+from raretag.metrics.precision_curve import average_precision
+from raretag.metrics.scored import number_or_none
 from raretag.metrics.tuning import Tuned, tune
 
 MOST_LABELS = 1000  # whose inner numbers are written down each epoch
@@ -215,8 +214,8 @@ def hidden_recall(prepared: Prepared) -> float | None:
     """The share of the hidden training positives that the model finds at 0.5 (what COMIC's Table 2 calls recall)."""
     items, truth = prepared.data.train, prepared.data.truth
     assert truth is not None
-    counts = hidden.HiddenCounts.of(predicted(prepared, items) > 0, truth.targets(), items.labels.targets())
-    return number_or_none(hidden.micro_hidden_recall(counts))
+    counts = decisions.HiddenCounts.of(predicted(prepared, items) > 0, truth.targets(), items.labels.targets())
+    return number_or_none(decisions.micro_hidden_recall(counts))
 
 
 def said_of_partial_truth(found: dict[str, Any]) -> str:

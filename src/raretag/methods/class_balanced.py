@@ -42,8 +42,7 @@ from raretag.core.context import Context
 from raretag.core.method import Method
 from raretag.core.objective import Objective
 from raretag.core.parts import Weigh
-from raretag.core.statistics import LabelStatistics
-from raretag.core.targets import Completed
+from raretag.core.targets import Completed, LabelStatistics
 from raretag.objective import scores, weights
 from raretag.objective.completions import Unknown, completion
 from raretag.objective.reductions import Per, reduction

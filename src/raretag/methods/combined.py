@@ -31,7 +31,7 @@ from typing import Any
 from raretag.core.errors import UserError
 from raretag.core.method import Base, Method, build_base
 from raretag.core.objective import Objective
-from raretag.core.statistics import LabelStatistics
+from raretag.core.targets import LabelStatistics
 from raretag.objective.reductions import Per, reduction
 
 

@@ -43,12 +43,11 @@ import torch
 from torch import Tensor
 
 from raretag.core import processes
-from raretag.core.context import NOWHERE, Context
+from raretag.core.context import NO_CONTEXT, Context
 from raretag.core.errors import UserError
 from raretag.core.method import Base, Method, build_base, build_method
 from raretag.core.numerics import in_full_precision, log_softmax
-from raretag.core.statistics import LabelStatistics
-from raretag.core.targets import Targets
+from raretag.core.targets import LabelStatistics, Targets
 from raretag.objective.reductions import Per
 
 BRANCHES = ("head", "tail", "balanced")
@@ -117,7 +116,7 @@ class Comic(Method):
     def branch_logits(self, outputs: Tensor) -> dict[str, Tensor]:
         return dict(zip(BRANCHES, outputs.unbind(1), strict=True)) if outputs.dim() == 3 else {}
 
-    def loss(self, outputs: Tensor, targets: Targets, context: Context = NOWHERE) -> Tensor:
+    def loss(self, outputs: Tensor, targets: Targets, context: Context = NO_CONTEXT) -> Tensor:
         *teachers, z = in_full_precision(outputs).unbind(1) if outputs.dim() == 3 else (in_full_precision(outputs),)
         lambda_c, lambda_m, lambda_h = self.lambdas
         losses = [self.objective(logits, targets, context) for logits in (*teachers, z)]
@@ -187,7 +186,7 @@ class Comic(Method):
         signs = super().label_signs()
         return signs if self.corrector is None else signs | self.corrector.label_signs()
 
-    def found_missing(self, outputs: Tensor, targets: Targets, context: Context = NOWHERE) -> Tensor:
+    def found_missing(self, outputs: Tensor, targets: Targets, context: Context = NO_CONTEXT) -> Tensor:
         z = outputs[:, -1] if outputs.dim() == 3 else outputs
         return (
             super().found_missing(z, targets, context)

@@ -68,12 +68,11 @@ from raretag.core.errors import UserError
 from raretag.core.method import Method
 from raretag.core.objective import Objective
 from raretag.core.parts import Complete, Weigh
-from raretag.core.statistics import LabelStatistics
-from raretag.core.targets import Completed, Targets
-from raretag.objective.balance import Balanced
+from raretag.core.targets import Completed, LabelStatistics, Targets
 from raretag.objective.completions import ObservedOnly
-from raretag.objective.memory import SAMPLE_ROWS, Memory, Precision, align
+from raretag.objective.item_memory import SAMPLE_ROWS, ItemMemory, Precision, align
 from raretag.objective.reductions import Per, reduction
+from raretag.objective.scores import BatchBalance
 
 Schedule = Literal["exp", "printed", "linear", "one", "zero"]
 Anchor = Literal["none", "prior", "align"]
@@ -111,7 +110,7 @@ class DynamicPseudoLabels(Method):
         momentum = (0.0 if paper else 0.9) if momentum is None else momentum
         check(balance, initial, momentum, q, gamma)
         prior = observed_prior(statistics)
-        memory = Memory(
+        memory = ItemMemory(
             0 if schedule == "zero" else items,
             prior if initial == "prior" else torch.full_like(prior, float(initial)),
             precision=precision,
@@ -122,7 +121,7 @@ class DynamicPseudoLabels(Method):
             Objective(
                 complete=ObservedOnly() if schedule == "zero" else remembered,
                 weigh=ItemWeights(schedule, m, penalty, counted_only=draw == "labels"),
-                score=Balanced(balance, balance_on, total, gamma),
+                score=BatchBalance(balance, balance_on, total, gamma),
                 reduce=reduction(reduce),
             )
         )
@@ -157,7 +156,7 @@ class Remembered(Complete):
     prior: Tensor
 
     def __init__(
-        self, memory: Memory, prior: Tensor, *, q: float, momentum: float, anchor: Anchor, draw: Draw, seed: int
+        self, memory: ItemMemory, prior: Tensor, *, q: float, momentum: float, anchor: Anchor, draw: Draw, seed: int
     ) -> None:
         super().__init__()
         self.draw, self.whole_batch = draw, draw == "labels"

@@ -30,16 +30,14 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from raretag.core.context import NOWHERE, Context
+from raretag.core.context import NO_CONTEXT, Context
 from raretag.core.errors import UserError
 from raretag.core.method import Method
 from raretag.core.numerics import in_full_precision
 from raretag.core.objective import Objective
-from raretag.core.statistics import LabelStatistics
-from raretag.core.targets import Targets
+from raretag.core.targets import LabelStatistics, Targets
 from raretag.objective.completions import ObservedOnly
-from raretag.objective.expected_count import expected_count_penalty
-from raretag.objective.reductions import Per, reduction
+from raretag.objective.reductions import Per, expected_count_penalty, reduction
 from raretag.objective.scores import CrossEntropy
 
 
@@ -53,7 +51,7 @@ class ExpectedPositive(Method):
         observed = statistics.positives.sum().double() / max(1, statistics.items)
         self.register_buffer("expected", observed if expected is None else torch.tensor(expected, dtype=torch.float64))
 
-    def loss(self, logits: Tensor, targets: Targets, context: Context = NOWHERE) -> Tensor:
+    def loss(self, logits: Tensor, targets: Targets, context: Context = NO_CONTEXT) -> Tensor:
         p = torch.sigmoid(in_full_precision(logits))
         return super().loss(logits, targets, context) + expected_count_penalty(p, self.expected, context)
 

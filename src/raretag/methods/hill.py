@@ -29,8 +29,8 @@ import torch
 from torch import Tensor
 
 from raretag.core.errors import UserError
-from raretag.core.logistic import Logistic, Price
 from raretag.core.method import Method
+from raretag.core.numerics import Logistic, Price
 from raretag.core.objective import Objective
 from raretag.core.parts import Score
 from raretag.core.targets import Completed

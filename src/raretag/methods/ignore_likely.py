@@ -37,7 +37,6 @@ from raretag.core.parts import Keep
 from raretag.core.targets import Completed
 from raretag.objective.completions import UnknownIsNegative
 from raretag.objective.reductions import Per, reduction
-from raretag.objective.schedule import has_begun
 from raretag.objective.scores import CrossEntropy
 
 
@@ -67,6 +66,6 @@ class ObservedOrUnlikely(Keep):
         self.tau, self.warm_up = tau, warm_up
 
     def forward(self, logits: Tensor, completed: Completed, context: Context) -> Tensor:
-        if not has_begun(context, self.warm_up):
+        if not context.has_begun(self.warm_up):
             return torch.ones_like(completed.observed)
         return completed.observed | (torch.sigmoid(logits.detach()) <= self.tau)

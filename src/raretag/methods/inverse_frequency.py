@@ -26,7 +26,7 @@ from __future__ import annotations
 
 from raretag.core.method import Method
 from raretag.core.objective import Objective
-from raretag.core.statistics import LabelStatistics
+from raretag.core.targets import LabelStatistics
 from raretag.objective import scores, weights
 from raretag.objective.completions import Unknown, completion
 from raretag.objective.reductions import Per, reduction

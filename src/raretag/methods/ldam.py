@@ -32,19 +32,16 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from raretag.core.barrier import barrier
 from raretag.core.context import Context
 from raretag.core.errors import UserError
 from raretag.core.method import Method
-from raretag.core.numerics import log_softmax
+from raretag.core.numerics import barrier, log_softmax
 from raretag.core.objective import Objective
 from raretag.core.parts import Score, Shape, Weigh
-from raretag.core.statistics import LabelStatistics
-from raretag.core.targets import Completed
+from raretag.core.targets import Completed, LabelStatistics
 from raretag.objective import weights
 from raretag.objective.completions import Unknown, completion
 from raretag.objective.reductions import Per, reduction
-from raretag.objective.schedule import has_begun
 from raretag.objective.scores import CrossEntropy
 
 
@@ -122,4 +119,4 @@ class Deferred(Weigh):
 
     def forward(self, logits: Tensor, completed: Completed, context: Context) -> Tensor:
         weight = barrier(context.of(self.weight).to(logits.dtype))
-        return weight if has_begun(context, self.share) else torch.ones_like(weight)
+        return weight if context.has_begun(self.share) else torch.ones_like(weight)

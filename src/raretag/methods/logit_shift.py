@@ -34,7 +34,7 @@ from torch import Tensor
 
 from raretag.core.method import Method
 from raretag.core.objective import Objective
-from raretag.core.statistics import LabelStatistics
+from raretag.core.targets import LabelStatistics
 from raretag.objective.completions import Unknown, completion
 from raretag.objective.reductions import Per, reduction
 from raretag.objective.scores import CrossEntropy

@@ -39,7 +39,7 @@ import torch
 from torch import Tensor, nn
 
 from raretag.core import processes
-from raretag.core.context import NOWHERE, Context
+from raretag.core.context import NO_CONTEXT, Context
 from raretag.core.errors import UserError
 from raretag.core.method import Method, Stage
 from raretag.core.objective import Objective
@@ -87,7 +87,7 @@ class Oltr(Method):
         prediction: Tensor = outputs if isinstance(outputs, Tensor) else outputs[0]
         return prediction
 
-    def loss(self, outputs: Tensor | tuple[Tensor, Tensor], targets: Targets, context: Context = NOWHERE) -> Tensor:
+    def loss(self, outputs: Tensor | tuple[Tensor, Tensor], targets: Targets, context: Context = NO_CONTEXT) -> Tensor:
         logits = self.logits(outputs)
         value = super().loss(logits, targets, context)
         if isinstance(outputs, Tensor) or not self.remembers:

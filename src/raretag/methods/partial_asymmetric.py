@@ -43,12 +43,11 @@ from torch import Tensor
 from raretag.core import processes
 from raretag.core.context import Context
 from raretag.core.errors import UserError
-from raretag.core.logistic import Logistic, Price
 from raretag.core.method import Method
+from raretag.core.numerics import Logistic, Price
 from raretag.core.objective import Objective
 from raretag.core.parts import Keep, Score, Weigh
-from raretag.core.statistics import LabelStatistics
-from raretag.core.targets import Completed, Targets
+from raretag.core.targets import Completed, LabelStatistics, Targets
 from raretag.objective.completions import completion
 from raretag.objective.reductions import Per, reduction
 from raretag.objective.scores import (

@@ -49,13 +49,12 @@ import torch
 from torch import Tensor
 
 from raretag.core import chance, processes
-from raretag.core.barrier import barrier
 from raretag.core.context import Context
 from raretag.core.errors import UserError
 from raretag.core.method import Base, Method, build_base
+from raretag.core.numerics import barrier
 from raretag.core.parts import Keep
-from raretag.core.statistics import LabelStatistics
-from raretag.core.targets import Completed, Targets
+from raretag.core.targets import Completed, LabelStatistics, Targets
 from raretag.objective.completions import ObservedOnly
 from raretag.objective.reductions import Per, reduction
 

@@ -28,8 +28,7 @@ from __future__ import annotations
 
 from raretag.core.method import Method
 from raretag.core.objective import Objective
-from raretag.objective.completions import Unknown, completion
-from raretag.objective.corrections import LikelyIsPositive
+from raretag.objective.completions import LikelyIsPositive, Unknown, completion
 from raretag.objective.reductions import Per, reduction
 from raretag.objective.scores import CrossEntropy
 

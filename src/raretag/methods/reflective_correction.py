@@ -42,13 +42,11 @@ import torch
 from torch import Tensor
 
 from raretag.core import processes
-from raretag.core.context import NOWHERE, Context
+from raretag.core.context import NO_CONTEXT, Context
 from raretag.core.errors import UserError
 from raretag.core.method import Base, Method, build_base
 from raretag.core.parts import Complete, Weigh
-from raretag.core.statistics import LabelStatistics
-from raretag.core.targets import Completed, Targets
-from raretag.objective.schedule import has_begun
+from raretag.core.targets import Completed, LabelStatistics, Targets
 from raretag.objective.shapes import ObservedMargin
 
 MeanOf = Literal["all", "positives", "batch"]
@@ -135,7 +133,7 @@ class Corrector(Complete):
 
     def corrections(self, logits: Tensor, targets: Targets, context: Context) -> Tensor:
         """Which unknown labels are taken to be there: bool [B, C]."""
-        if not has_begun(context, self.warm_up):
+        if not context.has_begun(self.warm_up):
             return torch.zeros_like(targets.observed)
         p = torch.sigmoid(logits)
         missing = ~targets.observed & (p > self.mean(p, context).clamp(min=self.tau).to(p.dtype))
@@ -146,7 +144,7 @@ class Corrector(Complete):
         allowed = corrected <= self.cap * context.of(self.positives)
         return missing & allowed
 
-    def mean(self, p: Tensor, context: Context = NOWHERE) -> Tensor:
+    def mean(self, p: Tensor, context: Context = NO_CONTEXT) -> Tensor:
         """P_c [C]; 0 before the first prediction."""
         if self.mean_of == "batch":
             return processes.total(p.sum(0)) / processes.total(p.new_tensor(float(len(p)))).clamp(min=1.0)

@@ -42,16 +42,14 @@ import torch
 from torch import Tensor, nn
 
 from raretag.core import chance, processes
-from raretag.core.context import NOWHERE, Context
+from raretag.core.context import NO_CONTEXT, Context
 from raretag.core.errors import UserError
 from raretag.core.method import Method
 from raretag.core.numerics import in_full_precision
 from raretag.core.objective import Objective
 from raretag.core.parts import Complete, Weigh
-from raretag.core.statistics import LabelStatistics
-from raretag.core.targets import Completed, Targets
-from raretag.objective.expected_count import expected_count_penalty
-from raretag.objective.reductions import Per, reduction
+from raretag.core.targets import Completed, LabelStatistics, Targets
+from raretag.objective.reductions import Per, expected_count_penalty, reduction
 from raretag.objective.scores import CrossEntropy
 
 SURE = log(0.995 / 0.005)
@@ -85,7 +83,7 @@ class Role(Method):
         rate = self.learning_rate_factor * learning_rate
         return [{"params": [self.estimator.moved], "lr": rate, "weight_decay": 0.0}]
 
-    def loss(self, logits: Tensor, targets: Targets, context: Context = NOWHERE) -> Tensor:
+    def loss(self, logits: Tensor, targets: Targets, context: Context = NO_CONTEXT) -> Tensor:
         z = in_full_precision(logits)
         theta = self.estimator(targets, context).to(z.dtype)  # [B, C]
         both = Targets(targets.value.repeat(2, 1), targets.observed.repeat(2, 1))

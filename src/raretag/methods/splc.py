@@ -30,8 +30,7 @@ from __future__ import annotations
 from raretag.core.method import Method
 from raretag.core.objective import Objective
 from raretag.objective import scores
-from raretag.objective.completions import UnknownIsNegative
-from raretag.objective.corrections import LikelyIsPositive
+from raretag.objective.completions import LikelyIsPositive, UnknownIsNegative
 from raretag.objective.reductions import Per, reduction
 from raretag.objective.shapes import ObservedMargin
 

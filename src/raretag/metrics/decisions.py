@@ -14,6 +14,10 @@ Paper and code::
 
 Three numbers called F1 differ: macro F1 is the mean of F1(c), as in PLM; CF1 (ML-GCN) is the harmonic mean of mean
 precision and mean recall; micro F1 = OF1 is F1 of the counts of all classes together.
+
+Recall of hidden positives: does the model find what the annotation of its own training items left out? Zhang et al.
+(COMIC, ICCV 2023, Table 2) report a "recall for missing label settings" without defining it; this is the plain reading.
+A positive is hidden if it is positive in the full truth, and unknown in the partial labels the model was trained with.
 """
 
 from __future__ import annotations
@@ -26,9 +30,7 @@ from torch import Tensor
 
 from raretag.core.errors import UserError
 from raretag.core.targets import Targets
-from raretag.metrics.grouped import mean_of_known
-from raretag.metrics.scored import check_no_nan, positives
-from raretag.metrics.sums import Sums
+from raretag.metrics.scored import Sums, check_no_nan, mean_of_known, positives
 
 
 def decide(scores: Tensor, thresholds: float | Tensor) -> Tensor:
@@ -163,3 +165,32 @@ def _ratio(part: Tensor, whole: Tensor) -> float:
 
 def _harmonic(a: float, b: float) -> float:
     return 0.0 if a + b == 0 else 2 * a * b / (a + b)
+
+
+@dataclass(frozen=True, slots=True)
+class HiddenCounts(Sums):
+    hidden: Tensor  # [C] int64
+    found: Tensor  # [C] int64, hidden positives that the model decided for
+
+    @classmethod
+    def of(cls, decided: Tensor, truth: Targets, partial: Targets) -> HiddenCounts:
+        """`decided` [N, C] bool, as `raretag.metrics.decisions.decide` makes it from scores and thresholds."""
+        check_decided(decided, truth)
+        if truth.value.shape != partial.value.shape:
+            raise UserError(
+                f"truth {tuple(truth.value.shape)} and partial labels {tuple(partial.value.shape)} differ in shape: "
+                "expected the same items and labels in both"
+            )
+        hidden = positives(truth) & partial.unknown
+        return cls(hidden.sum(0), (hidden & decided).sum(0))
+
+
+def hidden_recall(counts: HiddenCounts) -> Tensor:
+    """[C] float64, NaN for classes without a hidden positive."""
+    return counts.found / counts.hidden.double()
+
+
+def micro_hidden_recall(counts: HiddenCounts) -> float:
+    """Over all hidden positives; NaN if nothing is hidden."""
+    hidden = int(counts.hidden.sum())
+    return int(counts.found.sum()) / hidden if hidden else math.nan

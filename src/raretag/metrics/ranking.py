@@ -6,11 +6,18 @@ Paper and code::
     nDCG@k       = sum_{j <= k} positive_j / log2(j + 1), divided by the best attainable such sum
     coverage     = labels with a score >= the lowest score of a positive
     ranking loss = share of pairs (positive, negative) with score+ <= score-
+    PSP@k        = sum over rows and their best k labels of y_l / p_l, divided by the largest value that sum can have
+    p_l          = 1 / (1 + C exp(-A log(N_l + B))),   C = (log N - 1) (B + 1)^A,   N_l positives among N training items
 
-Ties count against the model in all four: within equal scores, negatives come first. For coverage and ranking loss that
-is scikit-learn's rule. A row for which a number is undefined (fewer than k observed labels for P@k, no observed
-positive for nDCG and coverage, no observed pair for ranking loss) is excluded and counted; scikit-learn counts such
-rows as 0.
+Ties count against the model in all of them: within equal scores, negatives come first (for PSP@k then the smaller class
+index). For coverage and ranking loss that is scikit-learn's rule. A row for which a number is undefined (fewer than k
+observed labels for P@k, no observed positive for nDCG, coverage and PSP@k, no observed pair for ranking loss) is
+excluded and counted; scikit-learn counts such rows as 0.
+
+PSP@k rewards rare labels: p_l is the propensity, the chance that a true label was also recorded (Jain et al., "Extreme
+Multi-label Loss Functions for Recommendation, Tagging, Ranking & Other Missing Label Applications", KDD 2016). The
+division by the best attainable sum, made once for all rows and not for each row, is the convention of the Extreme
+Classification repository.
 """
 
 from __future__ import annotations
@@ -20,13 +27,12 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from raretag.core.errors import UserError
 from raretag.core.targets import Targets
-from raretag.metrics import order
-from raretag.metrics.scored import Scored
-from raretag.metrics.sums import Sums
+from raretag.metrics.scored import Scored, Sums, blocks, keys
 
 _UNIT = 2.0**-36  # ranking losses are summed in this unit, as integers, so that the order of rows cannot matter
 
@@ -48,14 +54,14 @@ class RankingSums(Sums):
     def of(cls, scores: Tensor, targets: Targets, *, deepest: int = 5) -> RankingSums:
         positive = Scored(scores, targets).positive
         total = cls._of_block(scores[:0], targets.observed[:0], positive[:0], deepest)
-        for block in order.blocks(*scores.shape):
+        for block in blocks(*scores.shape):
             total += cls._of_block(scores[block], targets.observed[block], positive[block], deepest)
         return total
 
     @classmethod
     def _of_block(cls, scores: Tensor, observed: Tensor, positive: Tensor, deepest: int) -> RankingSums:
-        keys = np.sort(order.keys(scores, observed, positive), axis=1)
-        hit = torch.from_numpy(keys & 1)  # [R, C] int64, best first; unknown labels last, as 0
+        best_first = np.sort(keys(scores, observed, positive), axis=1)
+        hit = torch.from_numpy(best_first & 1)  # [R, C] int64, best first; unknown labels last, as 0
         place = torch.arange(hit.shape[1])
         found = hit.sum(1)  # positives of each row
         known = observed.sum(1).cpu()
@@ -123,3 +129,54 @@ def excluded_rows(sums: RankingSums, k: int) -> dict[str, int]:
         "ranking_loss": int(sums.rows_with_pairs),
     }
     return {name: int(sums.rows) - rows for name, rows in entered.items()}
+
+
+def propensities(positives: Tensor, items: int, *, a: float = 0.55, b: float = 1.5) -> Tensor:
+    """p_l [C] float64 from training counts; a and b are 0.5 and 0.4 for Wikipedia, 0.6 and 2.6 for Amazon."""
+    if items < 3:
+        raise UserError(f"propensities of {items} items are not defined: the formula needs log N > 1, so 3 or more")
+    c = (math.log(items) - 1.0) * (b + 1.0) ** a
+    return torch.reciprocal(1.0 + c * torch.pow(positives.double() + b, -a))
+
+
+@dataclass(frozen=True, slots=True)
+class PropensityCounts(Sums):
+    """Which classes stood where. Counts and not sums of 1 / p, so that adding is exact. D is the deepest k."""
+
+    hits: Tensor  # [D, C] int64: rows in which class c is a positive at place j
+    best: Tensor  # [D, C] int64: the same for the ranking with the largest attainable sum
+    rows: Tensor  # [] int64, rows with an observed positive
+    excluded_rows: Tensor  # [] int64, rows without
+
+    @classmethod
+    def of(cls, scores: Tensor, targets: Targets, propensity: Tensor, *, deepest: int = 5) -> PropensityCounts:
+        positive = Scored(scores, targets).positive
+        classes = scores.shape[1]
+        if propensity.shape != (classes,):
+            raise UserError(f"propensities {tuple(propensity.shape)} for {classes} labels: expected one for each")
+        rarity = (-propensity.double()).to(scores.device).expand(scores.shape)
+        hits, best = (torch.zeros(deepest, classes, dtype=torch.int64) for _ in range(2))
+        for rows in blocks(len(scores), classes):
+            hits += _places(scores[rows], targets.observed[rows], positive[rows], deepest)
+            best += _places(rarity[rows], positive[rows], positive[rows], deepest)  # positives alone, rarest first
+        known = positive.any(1)
+        return cls(hits, best, rows=known.sum().cpu(), excluded_rows=(~known).sum().cpu())
+
+
+def propensity_scored_precision_at(counts: PropensityCounts, propensity: Tensor, k: int) -> float:
+    """PSP@k; NaN if no row has an observed positive."""
+    if not 1 <= k <= len(counts.hits):
+        raise UserError(f"k = {k}, but ranks were counted from 1 to {len(counts.hits)}: pass `deepest` when counting")
+    worth = 1.0 / propensity.double().cpu()
+    attained, attainable = (float((table[:k].sum(0) * worth).sum()) for table in (counts.hits, counts.best))
+    return attained / attainable if attainable else math.nan
+
+
+def _places(scores: Tensor, observed: Tensor, positive: Tensor, deepest: int) -> Tensor:
+    """[D, C] int64: how often each class is a positive at each place."""
+    key = keys(scores, observed, positive)
+    best: NDArray[np.int64] = np.argsort(key, axis=1, kind="stable")[:, :deepest]
+    row, place = np.nonzero(np.take_along_axis(key, best, axis=1) & 1)
+    table = np.zeros((deepest, scores.shape[1]), dtype=np.int64)
+    np.add.at(table, (place, best[row, place]), 1)
+    return torch.from_numpy(table)

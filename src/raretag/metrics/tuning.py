@@ -19,17 +19,14 @@ from torch import Tensor
 from raretag.core import chance
 from raretag.core.errors import UserError
 from raretag.core.targets import Targets
-from raretag.metrics.calibration import Counted, log_loss, platt
-from raretag.metrics.cuts import Goal, Ranked, best_cuts
-from raretag.metrics.order import blocks
-from raretag.metrics.scored import positives
+from raretag.metrics.calibration import DEFAULT_THRESHOLD, Counted, Goal, Ranked, best_cuts, log_loss, platt
+from raretag.metrics.scored import blocks, positives
 
 FOLDS = 5
 SPREADS = (0.05, 0.2, 0.5)
 LISTEN = (1.0, 3.0, 10.0, 30.0, 100.0, math.inf)  # k: so many positives weigh as much as the model
 TOLERANCE = 0.5  # standard errors
 SHORT = 4.0  # a wanted precision or recall that is missed by 1 % is worse than 1 % less of the other
-UNTOLD = 0.5  # the threshold where nothing is known at all
 _PURPOSE = 0x7E1D
 
 
@@ -72,7 +69,9 @@ def tune(
     counted = Counted.of(logits, targets, fold, folds) if folds > 1 else None
     if counted is None or not targets.observed.any():
         same = torch.ones(logits.shape[1], dtype=torch.float64)
-        return Tuned(same, same * 0, same * UNTOLD, {"goal": goal, "wanted": wanted, "validation_items": len(logits)})
+        return Tuned(
+            same, same * 0, same * DEFAULT_THRESHOLD, {"goal": goal, "wanted": wanted, "validation_items": len(logits)}
+        )
     spread, pairs, pair = _calibrations(counted, groups, folds, calibrate)
     k, cuts = _cuts(logits, targets, fold, pairs, goal, wanted)
     scale, shift = pair[:, 0].exp(), pair[:, 1]
@@ -176,4 +175,4 @@ def _filled(thresholds: Tensor, groups: Mapping[str, Tensor]) -> Tensor:
         some = thresholds[members]
         missing = found[members].isnan()
         found[members[missing]] = some.nanmean()
-    return found.nan_to_num(UNTOLD)
+    return found.nan_to_num(DEFAULT_THRESHOLD)

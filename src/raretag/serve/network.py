@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from raretag.core import registry as registry
 from raretag.core.errors import UserError
 from raretag.core.method import Method, make_method
-from raretag.core.statistics import LabelStatistics
+from raretag.core.targets import LabelStatistics
 from raretag.engine.build import build_backbone, build_model
 from raretag.engine.card import check_weights, config_of
 from raretag.engine.config import Config, Named

@@ -12,7 +12,7 @@ from safetensors.torch import load_file
 from raretag.core.errors import UserError
 from raretag.engine.card import config_of, decisions_of, read_card, write_card
 from raretag.engine.sources import load as load_data
-from raretag.metrics.cuts import Goal
+from raretag.metrics.calibration import Goal
 from raretag.metrics.tuning import tune
 
 LOGITS = "logits.safetensors"

@@ -7,8 +7,7 @@ from torch import Tensor
 
 from raretag.core.context import Context
 from raretag.core.parts import Weigh
-from raretag.core.statistics import LabelStatistics
-from raretag.core.targets import Completed
+from raretag.core.targets import Completed, LabelStatistics
 from raretag.objective import weights
 
 

@@ -45,8 +45,7 @@ from raretag.core import chance
 from raretag.core.errors import UserError
 from raretag.core.method import Method
 from raretag.core.objective import Objective
-from raretag.core.statistics import LabelStatistics
-from raretag.core.targets import Targets
+from raretag.core.targets import LabelStatistics, Targets
 from raretag.models.heads.with_skip import WithSkip
 from raretag.objective.completions import UnknownIsNegative
 from raretag.objective.reductions import Per, reduction

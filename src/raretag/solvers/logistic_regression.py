@@ -34,8 +34,7 @@ from torch import Tensor, nn
 from raretag.core.errors import UserError
 from raretag.core.method import Method
 from raretag.core.objective import Objective
-from raretag.core.statistics import LabelStatistics
-from raretag.core.targets import Targets
+from raretag.core.targets import LabelStatistics, Targets
 from raretag.objective.completions import UnknownIsNegative
 from raretag.objective.reductions import Per, reduction
 from raretag.objective.scores import CrossEntropy

@@ -29,7 +29,8 @@ from raretag.core import chance
 from raretag.core.errors import UserError
 from raretag.core.targets import Targets
 from raretag.metrics.decisions import decide
-from raretag.metrics.grouped import means_of_columns, number_or_none
+from raretag.metrics.evaluation import means_of_columns
+from raretag.metrics.scored import number_or_none
 from raretag.metrics.weighted import WeightedAveragePrecision, WeightedF1, WeightedMeasure
 
 Metric = Literal["mAP", "F1"]
