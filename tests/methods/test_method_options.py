@@ -65,7 +65,7 @@ def test_a_choice_in_two_slots_is_one_object(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr("raretag.core.method.make_method", counted)
     one, same = {"name": "partial_asymmetric", "likely": 1}, {"likely": 1, "name": "partial_asymmetric"}
     built("combined", base="focal", keep=one, score=same, weigh="weak_negative")
-    assert sorted(made) == ["focal", "partial_asymmetric", "weak_negative"]
+    assert sorted(made) == ["combined", "focal", "partial_asymmetric", "weak_negative"]
 
 
 def test_a_combination_is_sampled_as_any_of_its_methods_wants() -> None:

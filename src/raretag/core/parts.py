@@ -22,6 +22,7 @@ from raretag.core.targets import Completed, Targets
 
 class Part(nn.Module, ABC):
     whole_batch: bool = False  # looks at all rows of a step at once, so a step cannot be made of parts of its batch
+    scheduled: bool = False  # depends on how many epochs there will be
     looks_everywhere: bool = False  # uses the logits of labels that do not count, too
 
     def observe(self, logits: Tensor, targets: Targets, context: Context) -> None:

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 if TYPE_CHECKING:
     from torch import Tensor
 
+    from raretag.core.targets import LabelStatistics, Targets
+
 
 @runtime_checkable
 class Sampler(Protocol):
@@ -14,6 +16,19 @@ class Sampler(Protocol):
 
     def epoch(self, number: int) -> Tensor:
         """All rows of an epoch [M] int64, in the order in which all processes together see them."""
+        ...
+
+
+@runtime_checkable
+class Labels(Protocol):
+    """The labels of a whole data set, as a method needs them: `LabelStore` is one."""
+
+    def __len__(self) -> int: ...
+
+    def statistics(self) -> LabelStatistics: ...
+
+    def targets(self, rows: Any = None) -> Targets:
+        """The labels of these rows, or of all."""
         ...
 
 

@@ -26,6 +26,7 @@ Departs from the authors' code:
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from raretag.core.errors import UserError
@@ -53,7 +54,8 @@ class Combined(Method):
         made: dict[str, Method] = {}
 
         def chosen(choice: Base) -> Method:
-            key = repr(choice if isinstance(choice, str) else sorted(choice.items()))
+            key = repr(sorted(choice.items())) if isinstance(choice, Mapping) else repr(choice)
+            key = str(id(choice)) if isinstance(choice, Method) else key
             if key not in made:
                 made[key] = build_base("combined", choice, statistics, items=items, seed=seed)
             return made[key]

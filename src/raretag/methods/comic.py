@@ -36,6 +36,8 @@ Departs from the authors' code:
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from copy import deepcopy
 from math import log
 from typing import Any, Literal
 
@@ -86,19 +88,25 @@ class Comic(Method):
     ) -> None:
         if min(lambda_c, lambda_m, lambda_h, power) < 0:
             raise UserError("comic: lambda_c, lambda_m, lambda_h and power must be 0 or more, one is negative")
-        loss = {"reduce": reduce, **({"name": base} if isinstance(base, str) else base)}
+        loss: Base = base
         if not modification:
             loss = {"name": "assume_negative", "reduce": reduce}
-        elif loss.get("name") == "multi_focal":
+        elif isinstance(base, (str, Mapping)):
+            loss = {"reduce": reduce, **({"name": base} if isinstance(base, str) else base)}
+        is_multi_focal = isinstance(loss, Mapping) and loss.get("name") == "multi_focal"
+        if isinstance(loss, Mapping) and is_multi_focal:
             loss = {**without(positive_negative, head_tail), **loss}
-        elif not (positive_negative and head_tail):
+        elif modification and not (positive_negative and head_tail):
             raise UserError(f"comic: positive_negative and head_tail are of multi_focal, but base is {base!r}")
         below = build_base("comic", loss, statistics, items=items, seed=seed)
         super().__init__(below.objective)
         self.corrector: Method | None = None
         if correction:
-            moving = {"distribution": distribution} if loss["name"] == "multi_focal" else {}
-            options: dict[str, Any] = {"base": {**moving, **loss}, "tau": tau, "warm_up": warm_up, "cap": cap}
+            if isinstance(loss, Mapping) and is_multi_focal:
+                loss = {"distribution": distribution, **loss}
+            elif isinstance(loss, Method):
+                loss = deepcopy(loss)  # the corrector completes labels in its own way, and has a state of its own
+            options: dict[str, Any] = {"base": loss, "tau": tau, "warm_up": warm_up, "cap": cap}
             self.corrector = build_method("reflective_correction", statistics, items=items, seed=seed, **options)
         if not balance:
             self.branches = "single"

@@ -232,6 +232,7 @@ class ItemWeights(Weigh):
         super().__init__()
         self.schedule, self.m, self.penalty, self.counted_only = schedule, m, penalty, counted_only
         self.looks_everywhere = penalty and not counted_only
+        self.scheduled = schedule not in ("one", "zero")
         self.last = 0.0  # d of the last finished epoch
 
     def d(self, context: Context) -> float:

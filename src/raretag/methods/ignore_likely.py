@@ -63,7 +63,7 @@ class ObservedOrUnlikely(Keep):
             raise UserError(f"ignore_likely.tau is a probability and must lie in [0, 1], got {tau}")
         if not 0 <= warm_up <= 1:
             raise UserError(f"ignore_likely.warm_up is a share of the epochs and must lie in [0, 1], got {warm_up}")
-        self.tau, self.warm_up = tau, warm_up
+        self.tau, self.warm_up, self.scheduled = tau, warm_up, 0 < warm_up < 1
 
     def forward(self, logits: Tensor, completed: Completed, context: Context) -> Tensor:
         if not context.has_begun(self.warm_up):

@@ -114,7 +114,7 @@ class Deferred(Weigh):
 
     def __init__(self, weight: Tensor, share: float) -> None:
         super().__init__()
-        self.share = share
+        self.share, self.scheduled = share, True
         self.register_buffer("weight", weight)  # [C]
 
     def forward(self, logits: Tensor, completed: Completed, context: Context) -> Tensor:

@@ -138,7 +138,7 @@ class Mask(Keep):
         super().__init__()
         self.seed, self.also, self.rate, self.floor = seed, also, rate, floor
         self.clip, self.clamp, self.count_unknown = clip, clamp, count_unknown
-        self.looks_everywhere = count_unknown
+        self.looks_everywhere, self.scheduled = count_unknown, rate is None
         self.register_buffer("positives", positives.double())
         self.register_buffer("negatives", negatives.double())
         self.register_buffer("target", self._start(initial))  # r_bar [C]

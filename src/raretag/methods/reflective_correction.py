@@ -117,6 +117,7 @@ class Corrector(Complete):
     ) -> None:
         super().__init__()
         self.below, self.tau, self.mean_of, self.warm_up, self.cap = below, tau, mean_of, warm_up, cap
+        self.scheduled = 0 < warm_up < 1
         self.register_buffer("positives", positives.clone())
         self.register_buffer("total", torch.zeros(len(positives), dtype=torch.float64))  # sum of p
         self.register_buffer("number", torch.zeros(len(positives), dtype=torch.float64))  # of predictions in it
