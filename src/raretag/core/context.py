@@ -22,6 +22,11 @@ from raretag.core.errors import UserError
 class Context:
     """Which items a batch holds, and which epoch runs. Methods without memory or schedule ignore it.
 
+    >>> import torch, raretag
+    >>> context = raretag.Context(index=torch.tensor([4, 0, 7]), epoch=3, epochs=10)
+    >>> context.items, context.has_begun(0.3)
+    (tensor([4, 0, 7]), True)
+
     Where labels pass in blocks, it also says which labels the columns are. A part that has one number for each label
     takes them with `of`, and one that looks along a whole row makes its sum with `total`; without blocks both give
     back what they get.

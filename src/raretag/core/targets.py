@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -15,7 +16,13 @@ from raretag.core.errors import UserError
 class Targets:
     """Labels of some items in three states: positive, negative, unknown.
 
-    What is stored in `value` where `observed` is False means nothing and is never used, not even if it is NaN.
+    value      [B, C] floats in [0, 1]; what is stored where `observed` is False means nothing and is never used
+    observed   [B, C] bool: an annotator looked
+
+    >>> import torch, raretag
+    >>> targets = raretag.Targets(torch.tensor([[1.0, 0.0, 0.0]]), torch.tensor([[True, True, False]]))
+    >>> targets.positive, targets.unknown
+    (tensor([[1., 0., 0.]]), tensor([[False, False,  True]]))
     """
 
     value: Tensor  # [B, C] float in [0, 1]
@@ -29,6 +36,18 @@ class Targets:
             )
         if self.observed.dtype != torch.bool:
             raise UserError(f"observed must be a bool tensor, got {self.observed.dtype}; use `mask.bool()`")
+
+    @classmethod
+    def from_dense(cls, values: Tensor | Sequence[Sequence[float]]) -> Targets:
+        """From [B, C] numbers in which NaN is unknown, as a tensor or as lists.
+
+        >>> Targets.from_dense([[1, float("nan")], [0, 1]]).observed
+        tensor([[ True, False],
+                [ True,  True]])
+        """
+        value = torch.as_tensor(values)
+        value = value if value.is_floating_point() else value.float()
+        return cls(value.nan_to_num(0.0), ~value.isnan())
 
     @property
     def positive(self) -> Tensor:
@@ -74,7 +93,15 @@ class Completed:
 
 @dataclass(frozen=True, slots=True)
 class LabelStatistics:
-    """Counts per label. Adding two is merging two shards, or two processes."""
+    """Counts per label, all that a method may know of the data set before training: `labels.statistics()`.
+
+    Adding two is merging two shards, or two processes.
+
+    >>> import torch
+    >>> some = LabelStatistics(positives=torch.tensor([3, 1]), negatives=torch.tensor([2, 4]), items=6)
+    >>> some.unknown, (some + some).items
+    (tensor([1, 1]), 12)
+    """
 
     positives: Tensor  # n_c [C] int64, observed positives
     negatives: Tensor  # [C] int64, observed negatives
@@ -111,6 +138,10 @@ class LabelStatistics:
 
     @classmethod
     def of_counts(cls, positives: list[int] | Tensor, items: int) -> LabelStatistics:
-        """Statistics of a fully observed data set of which only the counts are known."""
+        """Statistics of a fully observed data set of which only the counts are known.
+
+        >>> LabelStatistics.of_counts([30, 5], items=100).negatives
+        tensor([70, 95])
+        """
         counts = torch.as_tensor(positives, dtype=torch.int64)
         return cls(counts, items - counts, items)

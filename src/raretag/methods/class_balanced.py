@@ -52,6 +52,16 @@ Mode = Literal["by_class", "normalised", "normalised_rows", "average_w", "averag
 
 
 class ClassBalanced(Method):
+    """Cross entropy, or focal, times the inverse effective number of positives.
+
+    >>> import torch, raretag
+    >>> targets = raretag.Targets.from_dense([[1, 0, float("nan")]])
+    >>> statistics = raretag.LabelStatistics.of_counts([30, 5, 60], items=100)
+    >>> loss = raretag.methods.ClassBalanced(statistics, beta=0.9)
+    >>> print(f"{loss(torch.tensor([[0.5, -1.0, 2.0]]), targets):.4f}")
+    0.1014
+    """
+
     def __init__(
         self,
         statistics: LabelStatistics,

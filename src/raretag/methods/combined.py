@@ -37,6 +37,16 @@ from raretag.objective.reductions import Per, reduction
 
 
 class Combined(Method):
+    """An objective with the parts of several methods: each slot takes a name, options or a method.
+
+    >>> import torch, raretag
+    >>> targets = raretag.Targets.from_dense([[1, 0, float("nan")]])
+    >>> statistics = raretag.LabelStatistics.of_counts([30, 5, 60], items=100)
+    >>> loss = raretag.methods.Combined(statistics, items=100, weigh="rebalanced", score="asymmetric")
+    >>> print(f"{loss(torch.tensor([[0.5, -1.0, 2.0]]), targets):.4f}")
+    0.1739
+    """
+
     def __init__(
         self,
         statistics: LabelStatistics,

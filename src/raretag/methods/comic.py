@@ -57,6 +57,17 @@ LEAST, MOST = log(1e-8), log(1 - 1e-6)  # of the logarithm of a product
 
 
 class Comic(Method):
+    """Correction of missing labels, modified focal loss and a balance of head and tail branches.
+
+    >>> import torch, raretag
+    >>> targets = raretag.Targets.from_dense([[1, 0, float("nan")]])
+    >>> statistics = raretag.LabelStatistics.of_counts([30, 5, 60], items=100)
+    >>> loss = raretag.methods.Comic(statistics, items=100, balance=False)
+    >>> context = raretag.Context(index=torch.tensor([7]), epochs=10)
+    >>> print(f"{loss(torch.tensor([[0.5, -1.0, 2.0]]), targets, context):.4f}")
+    0.5284
+    """
+
     head = "normalised"
     branches = "head_tail"
     kappas: Tensor

@@ -39,6 +39,16 @@ from raretag.objective.weights import Product, Rebalancing, SideWeights
 
 
 class DistributionBalanced(Method):
+    """Weights against repetition and tolerance for negatives at once; wants class-aware sampling.
+
+    >>> import torch, raretag
+    >>> targets = raretag.Targets.from_dense([[1, 0, float("nan")]])
+    >>> statistics = raretag.LabelStatistics.of_counts([30, 5, 60], items=100)
+    >>> loss = raretag.methods.DistributionBalanced(statistics, kappa=0.05)
+    >>> print(f"{loss(torch.tensor([[0.5, -1.0, 2.0]]), targets):.4f}")
+    0.8404
+    """
+
     sampler = "class_aware"
 
     def __init__(

@@ -82,6 +82,17 @@ DRIFT = 5.0
 
 
 class DynamicPseudoLabels(Method):
+    """An unknown label is what the network predicted for it the last time; remembers items.
+
+    >>> import torch, raretag
+    >>> targets = raretag.Targets.from_dense([[1, 0, float("nan")]])
+    >>> statistics = raretag.LabelStatistics.of_counts([30, 5, 60], items=100)
+    >>> loss = raretag.methods.DynamicPseudoLabels(statistics, items=100)
+    >>> context = raretag.Context(index=torch.tensor([7]), epochs=10)
+    >>> print(f"{loss(torch.tensor([[0.5, -1.0, 2.0]]), targets, context):.4f}")
+    0.1968
+    """
+
     def __init__(
         self,
         statistics: LabelStatistics,

@@ -42,6 +42,16 @@ from raretag.objective.scores import CrossEntropy
 
 
 class ExpectedPositive(Method):
+    """Cross entropy of the observed labels, and a penalty on the number of predicted ones.
+
+    >>> import torch, raretag
+    >>> targets = raretag.Targets.from_dense([[1, 0, float("nan")]])
+    >>> statistics = raretag.LabelStatistics.of_counts([30, 5, 60], items=100)
+    >>> loss = raretag.methods.ExpectedPositive(statistics, expected=1.5)
+    >>> print(f"{loss(torch.tensor([[0.5, -1.0, 2.0]]), targets):.4f}")
+    0.2707
+    """
+
     expected: Tensor
 
     def __init__(self, statistics: LabelStatistics, *, expected: float | None = None, reduce: Per = "entries") -> None:

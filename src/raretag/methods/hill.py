@@ -41,6 +41,15 @@ from raretag.objective.shapes import ObservedMargin
 
 
 class Hill(Method):
+    """Negatives that look very much like positives are pushed less.
+
+    >>> import torch, raretag
+    >>> targets = raretag.Targets.from_dense([[1, 0, float("nan")]])
+    >>> loss = raretag.methods.Hill(gamma=2.0)
+    >>> print(f"{loss(torch.tensor([[0.5, -1.0, 2.0]]), targets):.4f}")
+    0.3156
+    """
+
     def __init__(
         self,
         *,

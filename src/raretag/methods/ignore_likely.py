@@ -41,6 +41,15 @@ from raretag.objective.scores import CrossEntropy
 
 
 class IgnoreLikely(Method):
+    """An unknown label is a negative, unless the model believes in it: then it has no term.
+
+    >>> import torch, raretag
+    >>> targets = raretag.Targets.from_dense([[1, 0, float("nan")]])
+    >>> loss = raretag.methods.IgnoreLikely(tau=0.4, warm_up=0.0)
+    >>> print(f"{loss(torch.tensor([[0.5, -1.0, 2.0]]), targets):.4f}")
+    0.2624
+    """
+
     sampler = "class_aware"
 
     def __init__(self, *, tau: float = 0.4, warm_up: float = 0.1, reduce: Per = "entries") -> None:

@@ -33,6 +33,16 @@ from raretag.objective.reductions import Per, reduction
 
 
 class InverseFrequency(Method):
+    """Cross entropy, or focal, times the root of the inverse frequency.
+
+    >>> import torch, raretag
+    >>> targets = raretag.Targets.from_dense([[1, 0, float("nan")]])
+    >>> statistics = raretag.LabelStatistics.of_counts([30, 5, 60], items=100)
+    >>> loss = raretag.methods.InverseFrequency(statistics)
+    >>> print(f"{loss(torch.tensor([[0.5, -1.0, 2.0]]), targets):.4f}")
+    0.3736
+    """
+
     def __init__(
         self,
         statistics: LabelStatistics,

@@ -46,6 +46,16 @@ from raretag.objective.scores import CrossEntropy
 
 
 class Ldam(Method):
+    """Positives of rare labels must be predicted with a larger margin.
+
+    >>> import torch, raretag
+    >>> targets = raretag.Targets.from_dense([[1, 0, float("nan")]])
+    >>> statistics = raretag.LabelStatistics.of_counts([30, 5, 60], items=100)
+    >>> loss = raretag.methods.Ldam(statistics, max_margin=0.5)
+    >>> print(f"{loss(torch.tensor([[0.5, -1.0, 2.0]]), targets):.4f}")
+    1.0157
+    """
+
     def __init__(
         self,
         statistics: LabelStatistics,

@@ -65,6 +65,16 @@ Distribution = Literal["static", "dynamic"]
 
 
 class MultiFocal(Method):
+    """A focusing power for each side of a label and one for its frequency.
+
+    >>> import torch, raretag
+    >>> targets = raretag.Targets.from_dense([[1, 0, float("nan")]])
+    >>> statistics = raretag.LabelStatistics.of_counts([30, 5, 60], items=100)
+    >>> loss = raretag.methods.MultiFocal(statistics)
+    >>> print(f"{loss(torch.tensor([[0.5, -1.0, 2.0]]), targets):.4f}")
+    0.4403
+    """
+
     def __init__(
         self,
         statistics: LabelStatistics,

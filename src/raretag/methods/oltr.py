@@ -51,6 +51,15 @@ from raretag.objective.scores import CrossEntropy
 
 
 class Oltr(Method):
+    """The loss of open long-tailed recognition: the head `memory` and two stages are the engine's.
+
+    >>> import torch, raretag
+    >>> targets = raretag.Targets.from_dense([[1, 0, float("nan")]])
+    >>> loss = raretag.methods.Oltr()
+    >>> print(f"{loss(torch.tensor([[0.5, -1.0, 2.0]]), targets):.4f}")
+    0.9714
+    """
+
     head = "memory"
     stages = (
         Stage(share=1 / 3, trains=r"^(backbone|head\.classify)\b"),

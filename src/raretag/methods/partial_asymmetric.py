@@ -59,6 +59,16 @@ from raretag.objective.scores import (
 
 
 class PartialAsymmetric(Method):
+    """Of the unknown labels only those count that are surely negative.
+
+    >>> import torch, raretag
+    >>> targets = raretag.Targets.from_dense([[1, 0, float("nan")]])
+    >>> statistics = raretag.LabelStatistics.of_counts([30, 5, 60], items=100)
+    >>> loss = raretag.methods.PartialAsymmetric(statistics, likely=1)
+    >>> print(f"{loss(torch.tensor([[0.5, -1.0, 2.0]]), targets):.4f}")
+    0.1861
+    """
+
     def __init__(
         self,
         statistics: LabelStatistics,

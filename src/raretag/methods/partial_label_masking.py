@@ -62,6 +62,17 @@ Initial = Literal["ratio", "mean", "min", "max"]
 
 
 class PartialLabelMasking(Method):
+    """Hides positives of frequent and negatives of rare labels from any other method; remembers items.
+
+    >>> import torch, raretag
+    >>> targets = raretag.Targets.from_dense([[1, 0, float("nan")]])
+    >>> statistics = raretag.LabelStatistics.of_counts([30, 5, 60], items=100)
+    >>> loss = raretag.methods.PartialLabelMasking(statistics, items=100, base="focal", initial="mean")
+    >>> context = raretag.Context(index=torch.tensor([7]), epochs=10)
+    >>> print(f"{loss(torch.tensor([[0.5, -1.0, 2.0]]), targets, context):.4f}")
+    0.5726
+    """
+
     def __init__(
         self,
         statistics: LabelStatistics,

@@ -37,6 +37,16 @@ from raretag.objective.reductions import Per, reduction
 
 
 class Rebalanced(Method):
+    """Weights that undo what class-aware sampling repeats because labels occur together.
+
+    >>> import torch, raretag
+    >>> targets = raretag.Targets.from_dense([[1, 0, float("nan")]])
+    >>> statistics = raretag.LabelStatistics.of_counts([30, 5, 60], items=100)
+    >>> loss = raretag.methods.Rebalanced(statistics, mu=0.3)
+    >>> print(f"{loss(torch.tensor([[0.5, -1.0, 2.0]]), targets):.4f}")
+    0.9839
+    """
+
     sampler = "class_aware"
 
     def __init__(

@@ -53,6 +53,16 @@ MeanOf = Literal["all", "positives", "batch"]
 
 
 class ReflectiveCorrection(Method):
+    """Takes an unknown label for a positive where the prediction is high, over any other method.
+
+    >>> import torch, raretag
+    >>> targets = raretag.Targets.from_dense([[1, 0, float("nan")]])
+    >>> statistics = raretag.LabelStatistics.of_counts([30, 5, 60], items=100)
+    >>> loss = raretag.methods.ReflectiveCorrection(statistics, items=100, tau=0.7, warm_up=0.0)
+    >>> print(f"{loss(torch.tensor([[0.5, -1.0, 2.0]]), targets):.4f}")
+    0.2005
+    """
+
     def __init__(
         self,
         statistics: LabelStatistics,

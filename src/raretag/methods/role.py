@@ -57,6 +57,17 @@ UNSURE = log(0.6 / 0.4)
 
 
 class Role(Method):
+    """Learns the unknown labels together with the network: its parameters belong into the optimizer.
+
+    >>> import torch, raretag
+    >>> targets = raretag.Targets.from_dense([[1, 0, float("nan")]])
+    >>> statistics = raretag.LabelStatistics.of_counts([30, 5, 60], items=100)
+    >>> loss = raretag.methods.Role(statistics, items=100)
+    >>> context = raretag.Context(index=torch.tensor([7]), epochs=10)
+    >>> print(f"{loss(torch.tensor([[0.5, -1.0, 2.0]]), targets, context):.4f}")
+    1.2231
+    """
+
     learning_rate_factor: ClassVar[float] = 10.0  # of the estimator, in the paper's experiments
     expected: Tensor
 

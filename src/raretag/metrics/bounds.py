@@ -48,6 +48,14 @@ class Bounds:
 
 
 def average_precision_bounds(scores: Tensor, targets: Targets) -> Bounds:
+    """Between which values the AP of each class lies, whatever the unknown labels are.
+
+    >>> import torch, raretag
+    >>> targets = raretag.Targets.from_dense([[1, 0], [1, 1], [0, float("nan")]])
+    >>> logits = torch.tensor([[2.0, -1.0], [-0.5, 0.3], [1.0, 0.0]])
+    >>> raretag.metrics.average_precision_bounds(logits, targets).low
+    tensor([0.8333, 1.0000], dtype=torch.float64)
+    """
     positive = Scored(scores, targets).positive.cpu().numpy()
     unknown, values = targets.unknown.cpu().numpy(), scores.detach().double().cpu().numpy()
     low, high = (torch.full((scores.shape[1],), math.nan, dtype=torch.float64) for _ in range(2))
@@ -102,13 +110,28 @@ def _extreme_with_ties(ranked: Floats, positive: Bools, unknown: Bools, best: bo
 
 
 def decision_bounds(decided: Tensor, targets: Targets) -> dict[str, Bounds]:
-    """Precision, recall and F1 of each class; micro averages are `micro_bounds`."""
+    """Precision, recall and F1 of each class; micro averages are `micro_bounds`.
+
+    >>> import torch, raretag
+    >>> targets = raretag.Targets.from_dense([[1, 0], [1, 1], [0, float("nan")]])
+    >>> logits = torch.tensor([[2.0, -1.0], [-0.5, 0.3], [1.0, 0.0]])
+    >>> raretag.metrics.decision_bounds(logits > 0, targets)["recall"].high
+    tensor([0.5000, 1.0000], dtype=torch.float64)
+    """
     tp, fp, fn, above, below = _counts(decided, targets)
     known = torch.where(tp + fn > 0, 1.0, math.nan)
     return {name: Bounds(low * known, high * known) for name, (low, high) in _ends(tp, fp, fn, above, below).items()}
 
 
 def micro_bounds(decided: Tensor, targets: Targets) -> dict[str, tuple[float, float]]:
+    """Between which values precision, recall and F1 of all classes together lie.
+
+    >>> import torch, raretag
+    >>> targets = raretag.Targets.from_dense([[1, 0], [1, 1], [0, float("nan")]])
+    >>> logits = torch.tensor([[2.0, -1.0], [-0.5, 0.3], [1.0, 0.0]])
+    >>> raretag.metrics.micro_bounds(logits > 0, targets)["recall"]
+    (0.5, 0.6666666666666666)
+    """
     ends = _ends(*(count.sum() for count in _counts(decided, targets)))
     return {name: (float(low), float(high)) for name, (low, high) in ends.items()}
 
@@ -154,6 +177,16 @@ class Bracket(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class BinnedScores(Sums):
+    """Logits counted in bins, for average precision in memory that does not grow with the items.
+
+    >>> import torch, raretag
+    >>> targets = raretag.Targets.from_dense([[1, 0], [1, 1], [0, float("nan")]])
+    >>> logits = torch.tensor([[2.0, -1.0], [-0.5, 0.3], [1.0, 0.0]])
+    >>> raretag.metrics.BinnedScores.of(logits, targets, bins=4).observed
+    tensor([[0, 1, 2, 0],
+            [0, 1, 1, 0]])
+    """
+
     observed: Tensor  # [C, bins] int64, of observed entries, the lowest logits first
     positive: Tensor  # [C, bins] int64
 
@@ -183,6 +216,14 @@ class BinnedScores(Sums):
 
 
 def binned_average_precision(counted: BinnedScores) -> Bracket:
+    """The bracket of the exact average precision of each class.
+
+    >>> import torch, raretag
+    >>> targets = raretag.Targets.from_dense([[1, 0], [1, 1], [0, float("nan")]])
+    >>> logits = torch.tensor([[2.0, -1.0], [-0.5, 0.3], [1.0, 0.0]])
+    >>> raretag.metrics.binned_average_precision(raretag.metrics.BinnedScores.of(logits, targets)).middle
+    tensor([0.8333, 1.0000], dtype=torch.float64)
+    """
     p = counted.positive.flip(1).cpu().double()  # [C, bins], best first
     n = counted.observed.flip(1).cpu().double() - p
     T, A = p.cumsum(1) - p, (p + n).cumsum(1) - (p + n)

@@ -122,6 +122,12 @@ def calibration_error(probabilities: Tensor, targets: Targets, bins: int = 15) -
     """Expected calibration error: |mean probability - share of positives|, over bins of equally many entries.
 
     All labels together; unknown entries are left out. NaN if nothing is observed.
+
+    >>> import torch, raretag
+    >>> targets = raretag.Targets.from_dense([[1, 0], [1, 1], [0, float("nan")]])
+    >>> logits = torch.tensor([[2.0, -1.0], [-0.5, 0.3], [1.0, 0.0]])
+    >>> print(f"{raretag.metrics.calibration_error(torch.sigmoid(logits), targets, bins=2):.4f}")
+    0.2782
     """
     p, order = probabilities.double()[targets.observed].sort()
     y = positives(targets)[targets.observed].double()[order]
@@ -132,7 +138,14 @@ def calibration_error(probabilities: Tensor, targets: Targets, bins: int = 15) -
 
 
 def class_calibration_error(probabilities: Tensor, targets: Targets, bins: int = 10) -> Tensor:
-    """The same for each label [C]; NaN for one without an observed entry."""
+    """The same for each label [C]; NaN for one without an observed entry.
+
+    >>> import torch, raretag
+    >>> targets = raretag.Targets.from_dense([[1, 0], [1, 1], [0, float("nan")]])
+    >>> logits = torch.tensor([[2.0, -1.0], [-0.5, 0.3], [1.0, 0.0]])
+    >>> raretag.metrics.class_calibration_error(torch.sigmoid(logits), targets, bins=2)
+    tensor([0.0759, 0.3472], dtype=torch.float64)
+    """
     one_by_one = [
         calibration_error(probabilities[:, [c]], Targets(targets.value[:, [c]], targets.observed[:, [c]]), bins)
         for c in range(probabilities.shape[1])
@@ -198,6 +211,12 @@ def best_f1_thresholds(probabilities: Tensor, targets: Targets) -> Tensor:
     """[C] float64, for decisions `probability > threshold`.
 
     A label without observed positives, which has no best threshold, takes the one that is best for all labels together.
+
+    >>> import torch, raretag
+    >>> targets = raretag.Targets.from_dense([[1, 0], [1, 1], [0, float("nan")]])
+    >>> logits = torch.tensor([[2.0, -1.0], [-0.5, 0.3], [1.0, 0.0]])
+    >>> raretag.metrics.best_f1_thresholds(torch.sigmoid(logits), targets)
+    tensor([0.3775, 0.4217], dtype=torch.float64)
     """
     p = probabilities.double()
     if p.numel() and not (p.min() >= 0 and p.max() <= 1):

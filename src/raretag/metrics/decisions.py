@@ -34,7 +34,12 @@ from raretag.metrics.scored import Sums, check_no_nan, mean_of_known, positives
 
 
 def decide(scores: Tensor, thresholds: float | Tensor) -> Tensor:
-    """[N, C] bool: scores above one threshold, or above one for each class. Both must be on the same scale."""
+    """[N, C] bool: scores above one threshold, or above one for each class. Both must be on the same scale.
+
+    >>> import torch, raretag
+    >>> raretag.metrics.decide(torch.tensor([[0.9, 0.2]]), torch.tensor([0.5, 0.1]))
+    tensor([[True, True]])
+    """
     check_no_nan(scores)
     if isinstance(thresholds, Tensor):
         if thresholds.dim() > 1 or (thresholds.dim() == 1 and len(thresholds) != scores.shape[1]):
@@ -45,6 +50,16 @@ def decide(scores: Tensor, thresholds: float | Tensor) -> Tensor:
 
 @dataclass(frozen=True, slots=True)
 class DecisionCounts(Sums):
+    """True and false positives and negatives of each class, over what was observed; shards merge with `+`.
+
+    >>> import torch, raretag
+    >>> targets = raretag.Targets.from_dense([[1, 0], [1, 1], [0, float("nan")]])
+    >>> logits = torch.tensor([[2.0, -1.0], [-0.5, 0.3], [1.0, 0.0]])
+    >>> counts = raretag.metrics.DecisionCounts.of(raretag.metrics.decide(logits, 0.0), targets)
+    >>> counts.tp, counts.fp, counts.fn
+    (tensor([1, 1]), tensor([1, 0]), tensor([1, 0]))
+    """
+
     tp: Tensor  # [C] int64, as the three below; of observed entries
     fp: Tensor
     fn: Tensor
@@ -89,15 +104,42 @@ def check_decided(decided: Tensor, targets: Targets) -> None:
 
 
 def precision(counts: DecisionCounts) -> Tensor:
+    """Precision of each class [C]; NaN for a class without an observed positive, 0 if nothing was decided for.
+
+    >>> import torch, raretag
+    >>> targets = raretag.Targets.from_dense([[1, 0], [1, 1], [0, float("nan")]])
+    >>> logits = torch.tensor([[2.0, -1.0], [-0.5, 0.3], [1.0, 0.0]])
+    >>> counts = raretag.metrics.DecisionCounts.of(raretag.metrics.decide(logits, 0.0), targets)
+    >>> raretag.metrics.precision(counts)
+    tensor([0.5000, 1.0000], dtype=torch.float64)
+    """
     share = counts.tp / (counts.tp + counts.fp).clamp(min=1).double()
     return torch.where(counts.evaluated, share, math.nan)
 
 
 def recall(counts: DecisionCounts) -> Tensor:
+    """Recall of each class [C]; NaN for a class without an observed positive.
+
+    >>> import torch, raretag
+    >>> targets = raretag.Targets.from_dense([[1, 0], [1, 1], [0, float("nan")]])
+    >>> logits = torch.tensor([[2.0, -1.0], [-0.5, 0.3], [1.0, 0.0]])
+    >>> counts = raretag.metrics.DecisionCounts.of(raretag.metrics.decide(logits, 0.0), targets)
+    >>> raretag.metrics.recall(counts)
+    tensor([0.5000, 1.0000], dtype=torch.float64)
+    """
     return counts.tp / (counts.tp + counts.fn).double()  # 0 / 0 is the NaN we want
 
 
 def f1(counts: DecisionCounts) -> Tensor:
+    """F1 of each class [C]; NaN for a class without an observed positive.
+
+    >>> import torch, raretag
+    >>> targets = raretag.Targets.from_dense([[1, 0], [1, 1], [0, float("nan")]])
+    >>> logits = torch.tensor([[2.0, -1.0], [-0.5, 0.3], [1.0, 0.0]])
+    >>> counts = raretag.metrics.DecisionCounts.of(raretag.metrics.decide(logits, 0.0), targets)
+    >>> raretag.metrics.f1(counts)
+    tensor([0.5000, 1.0000], dtype=torch.float64)
+    """
     share = 2 * counts.tp / (2 * counts.tp + counts.fp + counts.fn).clamp(min=1).double()
     return torch.where(counts.evaluated, share, math.nan)
 
@@ -106,47 +148,121 @@ def f1(counts: DecisionCounts) -> Tensor:
 
 
 def macro_precision(counts: DecisionCounts) -> float:
-    """CP."""
+    """CP: the mean precision of the classes.
+
+    >>> import torch, raretag
+    >>> targets = raretag.Targets.from_dense([[1, 0], [1, 1], [0, float("nan")]])
+    >>> logits = torch.tensor([[2.0, -1.0], [-0.5, 0.3], [1.0, 0.0]])
+    >>> counts = raretag.metrics.DecisionCounts.of(raretag.metrics.decide(logits, 0.0), targets)
+    >>> raretag.metrics.macro_precision(counts)
+    0.75
+    """
     return mean_of_known(precision(counts))
 
 
 def macro_recall(counts: DecisionCounts) -> float:
-    """CR."""
+    """CR: the mean recall of the classes.
+
+    >>> import torch, raretag
+    >>> targets = raretag.Targets.from_dense([[1, 0], [1, 1], [0, float("nan")]])
+    >>> logits = torch.tensor([[2.0, -1.0], [-0.5, 0.3], [1.0, 0.0]])
+    >>> counts = raretag.metrics.DecisionCounts.of(raretag.metrics.decide(logits, 0.0), targets)
+    >>> raretag.metrics.macro_recall(counts)
+    0.75
+    """
     return mean_of_known(recall(counts))
 
 
 def macro_f1(counts: DecisionCounts) -> float:
+    """The mean F1 of the classes, as in PLM.
+
+    >>> import torch, raretag
+    >>> targets = raretag.Targets.from_dense([[1, 0], [1, 1], [0, float("nan")]])
+    >>> logits = torch.tensor([[2.0, -1.0], [-0.5, 0.3], [1.0, 0.0]])
+    >>> counts = raretag.metrics.DecisionCounts.of(raretag.metrics.decide(logits, 0.0), targets)
+    >>> raretag.metrics.macro_f1(counts)
+    0.75
+    """
     return mean_of_known(f1(counts))
 
 
 def class_f1(counts: DecisionCounts) -> float:
-    """CF1: the harmonic mean of CP and CR."""
+    """CF1: the harmonic mean of CP and CR.
+
+    >>> import torch, raretag
+    >>> targets = raretag.Targets.from_dense([[1, 0], [1, 1], [0, float("nan")]])
+    >>> logits = torch.tensor([[2.0, -1.0], [-0.5, 0.3], [1.0, 0.0]])
+    >>> counts = raretag.metrics.DecisionCounts.of(raretag.metrics.decide(logits, 0.0), targets)
+    >>> raretag.metrics.class_f1(counts)
+    0.75
+    """
     return _harmonic(macro_precision(counts), macro_recall(counts))
 
 
 def overall_precision(counts: DecisionCounts) -> float:
-    """OP; 0 if nothing was predicted, as for a class."""
+    """OP; 0 if nothing was predicted, as for a class.
+
+    >>> import torch, raretag
+    >>> targets = raretag.Targets.from_dense([[1, 0], [1, 1], [0, float("nan")]])
+    >>> logits = torch.tensor([[2.0, -1.0], [-0.5, 0.3], [1.0, 0.0]])
+    >>> counts = raretag.metrics.DecisionCounts.of(raretag.metrics.decide(logits, 0.0), targets)
+    >>> raretag.metrics.overall_precision(counts)
+    0.6666666666666666
+    """
     tp, predicted = int(counts.tp.sum()), int(counts.tp.sum() + counts.fp.sum())
     return tp / max(1, predicted) if counts.evaluated.any() else math.nan
 
 
 def overall_recall(counts: DecisionCounts) -> float:
-    """OR."""
+    """OR: recall of the counts of all classes together.
+
+    >>> import torch, raretag
+    >>> targets = raretag.Targets.from_dense([[1, 0], [1, 1], [0, float("nan")]])
+    >>> logits = torch.tensor([[2.0, -1.0], [-0.5, 0.3], [1.0, 0.0]])
+    >>> counts = raretag.metrics.DecisionCounts.of(raretag.metrics.decide(logits, 0.0), targets)
+    >>> raretag.metrics.overall_recall(counts)
+    0.6666666666666666
+    """
     return _ratio(counts.tp.sum(), counts.tp.sum() + counts.fn.sum())
 
 
 def micro_f1(counts: DecisionCounts) -> float:
-    """OF1. Predictions for classes without an observed positive count as false positives here."""
+    """OF1. Predictions for classes without an observed positive count as false positives here.
+
+    >>> import torch, raretag
+    >>> targets = raretag.Targets.from_dense([[1, 0], [1, 1], [0, float("nan")]])
+    >>> logits = torch.tensor([[2.0, -1.0], [-0.5, 0.3], [1.0, 0.0]])
+    >>> counts = raretag.metrics.DecisionCounts.of(raretag.metrics.decide(logits, 0.0), targets)
+    >>> raretag.metrics.micro_f1(counts)
+    0.6666666666666666
+    """
     wrong = counts.fp.sum() + counts.fn.sum()
     return _ratio(2 * counts.tp.sum(), 2 * counts.tp.sum() + wrong) if counts.evaluated.any() else math.nan
 
 
 def exact_match(counts: DecisionCounts) -> float:
-    """Eq. (5) on the observed entries of each row; rows with nothing observed are excluded."""
+    """Eq. (5) on the observed entries of each row; rows with nothing observed are excluded.
+
+    >>> import torch, raretag
+    >>> targets = raretag.Targets.from_dense([[1, 0], [1, 1], [0, float("nan")]])
+    >>> logits = torch.tensor([[2.0, -1.0], [-0.5, 0.3], [1.0, 0.0]])
+    >>> counts = raretag.metrics.DecisionCounts.of(raretag.metrics.decide(logits, 0.0), targets)
+    >>> raretag.metrics.exact_match(counts)
+    0.3333333333333333
+    """
     return _ratio(counts.exact, counts.rows)
 
 
 def hamming_loss(counts: DecisionCounts) -> float:
+    """The share of wrong decisions among all observed entries.
+
+    >>> import torch, raretag
+    >>> targets = raretag.Targets.from_dense([[1, 0], [1, 1], [0, float("nan")]])
+    >>> logits = torch.tensor([[2.0, -1.0], [-0.5, 0.3], [1.0, 0.0]])
+    >>> counts = raretag.metrics.DecisionCounts.of(raretag.metrics.decide(logits, 0.0), targets)
+    >>> raretag.metrics.hamming_loss(counts)
+    0.4
+    """
     wrong = counts.fp.sum() + counts.fn.sum()
     return _ratio(wrong, wrong + counts.tp.sum() + counts.tn.sum())
 
@@ -155,6 +271,10 @@ def least_frequent(training_positives: Tensor, k: int) -> Tensor:
     """The k classes with the fewest training positives, of equals the one with the smaller index: a group of classes.
 
     PLM's "K least frequent" is `grouped_means(f1(counts), {"K=5": least_frequent(training_positives, 5)})`.
+
+    >>> import torch, raretag
+    >>> raretag.metrics.least_frequent(torch.tensor([50, 3, 8]), 2)
+    tensor([1, 2])
     """
     return torch.argsort(training_positives, stable=True)[:k]
 
@@ -169,6 +289,16 @@ def _harmonic(a: float, b: float) -> float:
 
 @dataclass(frozen=True, slots=True)
 class HiddenCounts(Sums):
+    """How many positives the partial labels hide, and how many of these the model decided for.
+
+    >>> import torch, raretag
+    >>> targets = raretag.Targets.from_dense([[1, 0], [1, 1], [0, float("nan")]])
+    >>> logits = torch.tensor([[2.0, -1.0], [-0.5, 0.3], [1.0, 0.0]])
+    >>> truth = raretag.Targets.from_dense([[1, 0], [1, 1], [0, 1]])
+    >>> raretag.metrics.HiddenCounts.of(logits > -0.1, truth, partial=targets).hidden
+    tensor([0, 1])
+    """
+
     hidden: Tensor  # [C] int64
     found: Tensor  # [C] int64, hidden positives that the model decided for
 
@@ -186,11 +316,27 @@ class HiddenCounts(Sums):
 
 
 def hidden_recall(counts: HiddenCounts) -> Tensor:
-    """[C] float64, NaN for classes without a hidden positive."""
+    """[C] float64, NaN for classes without a hidden positive.
+
+    >>> import torch, raretag
+    >>> targets = raretag.Targets.from_dense([[1, 0], [1, 1], [0, float("nan")]])
+    >>> logits = torch.tensor([[2.0, -1.0], [-0.5, 0.3], [1.0, 0.0]])
+    >>> truth = raretag.Targets.from_dense([[1, 0], [1, 1], [0, 1]])
+    >>> raretag.metrics.hidden_recall(raretag.metrics.HiddenCounts.of(logits > -0.1, truth, targets))
+    tensor([nan, 1.], dtype=torch.float64)
+    """
     return counts.found / counts.hidden.double()
 
 
 def micro_hidden_recall(counts: HiddenCounts) -> float:
-    """Over all hidden positives; NaN if nothing is hidden."""
+    """Over all hidden positives; NaN if nothing is hidden.
+
+    >>> import torch, raretag
+    >>> targets = raretag.Targets.from_dense([[1, 0], [1, 1], [0, float("nan")]])
+    >>> logits = torch.tensor([[2.0, -1.0], [-0.5, 0.3], [1.0, 0.0]])
+    >>> truth = raretag.Targets.from_dense([[1, 0], [1, 1], [0, 1]])
+    >>> raretag.metrics.micro_hidden_recall(raretag.metrics.HiddenCounts.of(logits > -0.1, truth, targets))
+    1.0
+    """
     hidden = int(counts.hidden.sum())
     return int(counts.found.sum()) / hidden if hidden else math.nan

@@ -35,6 +35,13 @@ def evaluate(
     training_positives  [C], decides which classes are the least frequent
     thresholds          probabilities, one or [C]: a label is decided for where sigmoid(logit) > threshold
     least_frequent      numbers K of classes: averages over the K classes with the fewest training positives
+
+    >>> import torch, raretag
+    >>> targets = raretag.Targets.from_dense([[1, 0], [1, 1], [0, float("nan")]])
+    >>> logits = torch.tensor([[2.0, -1.0], [-0.5, 0.3], [1.0, 0.0]])
+    >>> found = raretag.metrics.evaluate(logits, targets, groups={}, training_positives=torch.tensor([9, 2]))
+    >>> found["mAP"]["total"], found["micro_F1"], found["items"]
+    (0.9166666666666666, 0.6666666666666666, 3)
     """
     ranks = ranking.RankingSums.of(logits, targets, deepest=max(DEPTHS))
     decided = decisions.decide(torch.sigmoid(logits.double()), thresholds)  # near 0.5, float32 makes ties
@@ -105,7 +112,13 @@ class GroupedMeans:
 
 
 def grouped_means(per_class: Tensor, groups: Mapping[str, Tensor]) -> GroupedMeans:
-    """Means of `per_class` [C], in which NaN marks a class that could not be evaluated. Groups hold class indices."""
+    """Means of `per_class` [C], in which NaN marks a class that could not be evaluated. Groups hold class indices.
+
+    >>> import torch, raretag
+    >>> means = raretag.metrics.grouped_means(torch.tensor([0.5, 0.25]), {"tail": torch.tensor([1])})
+    >>> means.total, means.groups
+    (0.375, {'tail': 0.25})
+    """
     _check_names(groups)
     members = {name: per_class[classes.to(per_class.device)] for name, classes in groups.items()}
     means = {name: mean_of_known(values) for name, values in members.items()}

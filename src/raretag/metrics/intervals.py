@@ -77,6 +77,12 @@ def bootstrap(
 
     logits      [N, C] of one model, or a list of those of several seeds, whose mean is then the number
     thresholds  for F1: probabilities, one or [C]; or a list of those, one for each seed
+
+    >>> import torch, raretag
+    >>> targets = raretag.Targets.from_dense([[1, 0], [1, 1], [0, float("nan")]])
+    >>> logits = torch.tensor([[2.0, -1.0], [-0.5, 0.3], [1.0, 0.0]])
+    >>> raretag.metrics.bootstrap(logits, targets, resamples=100)["total"].value
+    0.9166666666666666
     """
     model = _measures(logits, targets, metric, thresholds)
     table = resampled([model], len(targets), groups or {}, resamples=resamples, seed=seed)[0]
@@ -96,7 +102,15 @@ def paired_difference(
     level: float = 0.95,
     seed: int = 0,
 ) -> dict[str, Difference]:
-    """The number of a minus that of b, each a mean over its seeds. Both were tested on the same items."""
+    """The number of a minus that of b, each a mean over its seeds. Both were tested on the same items.
+
+    >>> import torch, raretag
+    >>> targets = raretag.Targets.from_dense([[1, 0], [1, 1], [0, float("nan")]])
+    >>> logits = torch.tensor([[2.0, -1.0], [-0.5, 0.3], [1.0, 0.0]])
+    >>> difference = raretag.metrics.paired_difference(logits, -logits, targets, resamples=100)["total"]
+    >>> round(difference.value, 4), difference.resamples
+    (0.25, 96)
+    """
     return paired_differences(
         {"a": logits_a, "b": logits_b},
         targets,
@@ -123,6 +137,13 @@ def paired_differences(
     """The difference of each two models, first minus second. Each model is resampled once, not once a pair.
 
     p-values are those of one question each: who asks many must correct for it (Holm).
+
+    >>> import torch, raretag
+    >>> targets = raretag.Targets.from_dense([[1, 0], [1, 1], [0, float("nan")]])
+    >>> logits = torch.tensor([[2.0, -1.0], [-0.5, 0.3], [1.0, 0.0]])
+    >>> models = {"a": logits, "b": -logits, "c": logits + 1}
+    >>> list(raretag.metrics.paired_differences(models, targets, resamples=10))
+    [('a', 'b'), ('a', 'c'), ('b', 'c')]
     """
     cuts = thresholds or {}
     measures = [_measures(logits, targets, metric, cuts.get(name, 0.5)) for name, logits in models.items()]

@@ -55,6 +55,12 @@ def partial_truth(
     kept    P(observed | positive) of every label, if it is known; else observation is taken not to depend on the state,
             which needs observed negatives
     draws   of the bootstrap
+
+    >>> import torch, raretag
+    >>> targets = raretag.Targets.from_dense([[1, 0], [1, 1], [0, float("nan")]])
+    >>> logits = torch.tensor([[2.0, -1.0], [-0.5, 0.3], [1.0, 0.0]])
+    >>> raretag.metrics.partial_truth(logits, targets, draws=20)["micro_recall"]["bounds"]
+    [0.5, 0.6666666666666666]
     """
     if kept is not None and not 0 < kept <= 1:
         raise UserError(f"kept is {kept}; expected the share of the true positives that are observed, above 0 up to 1")

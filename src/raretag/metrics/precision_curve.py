@@ -42,6 +42,12 @@ def average_precision(scores: Tensor, targets: Targets, *, ties: Ties = "grouped
     `ties="order"` is for comparing with tables made by code in the style of ASL: items stand in the order of
     `numpy.argsort(scores)[::-1]`, precision is averaged over positives and divided by (their number + 1e-8). In ties it
     depends on the order of the rows, and, as numpy's default sort is not stable, on the processor; so did the tables.
+
+    >>> import torch, raretag
+    >>> targets = raretag.Targets.from_dense([[1, 0], [1, 1], [0, float("nan")]])
+    >>> logits = torch.tensor([[2.0, -1.0], [-0.5, 0.3], [1.0, 0.0]])
+    >>> raretag.metrics.average_precision(logits, targets)
+    tensor([0.8333, 1.0000], dtype=torch.float64)
     """
     if ties not in get_args(Ties):
         raise UserError(f"ties is {ties!r}; expected one of {', '.join(map(repr, get_args(Ties)))}")
@@ -61,6 +67,12 @@ def mean_average_precision(scores: Tensor, targets: Targets) -> float:
     """mAP: the mean over the classes that have an observed positive; NaN if none has.
 
     For means over head, medium and tail: `grouped_means(average_precision(scores, targets), groups)`.
+
+    >>> import torch, raretag
+    >>> targets = raretag.Targets.from_dense([[1, 0], [1, 1], [0, float("nan")]])
+    >>> logits = torch.tensor([[2.0, -1.0], [-0.5, 0.3], [1.0, 0.0]])
+    >>> raretag.metrics.mean_average_precision(logits, targets)
+    0.9166666666666666
     """
     return mean_of_known(average_precision(scores, targets))
 

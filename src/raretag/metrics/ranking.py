@@ -39,7 +39,15 @@ _UNIT = 2.0**-36  # ranking losses are summed in this unit, as integers, so that
 
 @dataclass(frozen=True, slots=True)
 class RankingSums(Sums):
-    """All int64. D is the deepest k that can be asked for."""
+    """What the ranks of labels add up to; all int64, so shards merge exactly with `+`. D is the deepest k.
+
+    >>> import torch, raretag
+    >>> targets = raretag.Targets.from_dense([[1, 0], [1, 1], [0, float("nan")]])
+    >>> logits = torch.tensor([[2.0, -1.0], [-0.5, 0.3], [1.0, 0.0]])
+    >>> sums = raretag.metrics.RankingSums.of(logits, targets, deepest=2)
+    >>> sums.rows, sums.hits
+    (tensor(3), tensor([2, 3]))
+    """
 
     rows: Tensor  # []
     hits: Tensor  # [D], at k - 1: positives among the best k of the rows with k observed labels
@@ -98,11 +106,29 @@ class RankingSums(Sums):
 
 
 def precision_at(sums: RankingSums, k: int) -> float:
+    """P@k over the rows with k observed labels; NaN if there is none.
+
+    >>> import torch, raretag
+    >>> targets = raretag.Targets.from_dense([[1, 0], [1, 1], [0, float("nan")]])
+    >>> logits = torch.tensor([[2.0, -1.0], [-0.5, 0.3], [1.0, 0.0]])
+    >>> sums = raretag.metrics.RankingSums.of(logits, targets, deepest=2)
+    >>> raretag.metrics.precision_at(sums, 1)
+    0.6666666666666666
+    """
     rows = int(sums.rows_with_labels[sums.depth(k) - 1])
     return int(sums.hits[k - 1]) / (k * rows) if rows else math.nan
 
 
 def ndcg_at(sums: RankingSums, k: int) -> float:
+    """nDCG@k over the rows with an observed positive; NaN if there is none.
+
+    >>> import torch, raretag
+    >>> targets = raretag.Targets.from_dense([[1, 0], [1, 1], [0, float("nan")]])
+    >>> logits = torch.tensor([[2.0, -1.0], [-0.5, 0.3], [1.0, 0.0]])
+    >>> sums = raretag.metrics.RankingSums.of(logits, targets, deepest=2)
+    >>> raretag.metrics.ndcg_at(sums, 2)
+    1.0
+    """
     discount = 1.0 / torch.log2(torch.arange(2, sums.depth(k) + 2, dtype=torch.float64))  # [k]
     ideal = discount.cumsum(0)  # [k], of rows with 1, 2, ..., k or more positives
     positives = torch.arange(1, len(sums.rows_with_positives)).clamp(max=k)
@@ -111,17 +137,42 @@ def ndcg_at(sums: RankingSums, k: int) -> float:
 
 
 def coverage(sums: RankingSums) -> float:
-    """How many labels one must read, best first, to have seen every positive of the row."""
+    """How many labels one must read, best first, to have seen every positive of the row.
+
+    >>> import torch, raretag
+    >>> targets = raretag.Targets.from_dense([[1, 0], [1, 1], [0, float("nan")]])
+    >>> logits = torch.tensor([[2.0, -1.0], [-0.5, 0.3], [1.0, 0.0]])
+    >>> sums = raretag.metrics.RankingSums.of(logits, targets, deepest=2)
+    >>> raretag.metrics.coverage(sums)
+    1.5
+    """
     return int(sums.covered) / sums.ranked_rows if sums.ranked_rows else math.nan
 
 
 def ranking_loss(sums: RankingSums) -> float:
+    """The share of pairs in the wrong order, averaged over rows with an observed pair; NaN if there is none.
+
+    >>> import torch, raretag
+    >>> targets = raretag.Targets.from_dense([[1, 0], [1, 1], [0, float("nan")]])
+    >>> logits = torch.tensor([[2.0, -1.0], [-0.5, 0.3], [1.0, 0.0]])
+    >>> sums = raretag.metrics.RankingSums.of(logits, targets, deepest=2)
+    >>> raretag.metrics.ranking_loss(sums)
+    0.0
+    """
     rows = int(sums.rows_with_pairs)
     return int(sums.losses) * _UNIT / rows if rows else math.nan
 
 
 def excluded_rows(sums: RankingSums, k: int) -> dict[str, int]:
-    """How many rows did not enter each number."""
+    """How many rows did not enter each number.
+
+    >>> import torch, raretag
+    >>> targets = raretag.Targets.from_dense([[1, 0], [1, 1], [0, float("nan")]])
+    >>> logits = torch.tensor([[2.0, -1.0], [-0.5, 0.3], [1.0, 0.0]])
+    >>> sums = raretag.metrics.RankingSums.of(logits, targets, deepest=2)
+    >>> raretag.metrics.excluded_rows(sums, 1)
+    {'P@1': 0, 'nDCG@1': 1, 'coverage': 1, 'ranking_loss': 2}
+    """
     entered = {
         f"P@{k}": int(sums.rows_with_labels[sums.depth(k) - 1]),
         f"nDCG@{k}": sums.ranked_rows,
@@ -132,7 +183,12 @@ def excluded_rows(sums: RankingSums, k: int) -> dict[str, int]:
 
 
 def propensities(positives: Tensor, items: int, *, a: float = 0.55, b: float = 1.5) -> Tensor:
-    """p_l [C] float64 from training counts; a and b are 0.5 and 0.4 for Wikipedia, 0.6 and 2.6 for Amazon."""
+    """p_l [C] float64 from training counts; a and b are 0.5 and 0.4 for Wikipedia, 0.6 and 2.6 for Amazon.
+
+    >>> import torch, raretag
+    >>> raretag.metrics.propensities(torch.tensor([100, 3]), items=1000)
+    tensor([0.5648, 0.1895], dtype=torch.float64)
+    """
     if items < 3:
         raise UserError(f"propensities of {items} items are not defined: the formula needs log N > 1, so 3 or more")
     c = (math.log(items) - 1.0) * (b + 1.0) ** a
@@ -164,7 +220,16 @@ class PropensityCounts(Sums):
 
 
 def propensity_scored_precision_at(counts: PropensityCounts, propensity: Tensor, k: int) -> float:
-    """PSP@k; NaN if no row has an observed positive."""
+    """PSP@k; NaN if no row has an observed positive.
+
+    >>> import torch, raretag
+    >>> targets = raretag.Targets.from_dense([[1, 0], [1, 1], [0, float("nan")]])
+    >>> logits = torch.tensor([[2.0, -1.0], [-0.5, 0.3], [1.0, 0.0]])
+    >>> p = raretag.metrics.propensities(torch.tensor([100, 3]), items=1000)
+    >>> counts = raretag.metrics.PropensityCounts.of(logits, targets, p, deepest=1)
+    >>> raretag.metrics.propensity_scored_precision_at(counts, p, k=1)
+    1.0
+    """
     if not 1 <= k <= len(counts.hits):
         raise UserError(f"k = {k}, but ranks were counted from 1 to {len(counts.hits)}: pass `deepest` when counting")
     worth = 1.0 / propensity.double().cpu()

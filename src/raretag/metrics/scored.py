@@ -26,7 +26,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Scored:
-    """A checked pair. Scores may be logits or probabilities: only their order counts. `+` appends rows."""
+    """A checked pair. Scores may be logits or probabilities: only their order counts. `+` appends rows.
+
+    >>> import torch, raretag
+    >>> targets = raretag.Targets.from_dense([[1, 0], [1, 1], [0, float("nan")]])
+    >>> logits = torch.tensor([[2.0, -1.0], [-0.5, 0.3], [1.0, 0.0]])
+    >>> both = raretag.metrics.Scored(logits, targets)
+    >>> len(both + both)
+    6
+    """
 
     scores: Tensor  # [N, C] float
     targets: Targets  # [N, C]

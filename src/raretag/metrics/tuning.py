@@ -58,6 +58,13 @@ def tune(
 
     goal        f1: the best F1 of each label; precision or recall: at least `wanted` of it, with as much of the other
     calibrate   False leaves probabilities as they are; thresholds are found in the same way
+
+    >>> import torch, raretag
+    >>> targets = raretag.Targets.from_dense([[1, 0], [1, 1], [0, float("nan")]])
+    >>> logits = torch.tensor([[2.0, -1.0], [-0.5, 0.3], [1.0, 0.0]])
+    >>> tuned = raretag.metrics.tune(logits, targets, groups={})
+    >>> tuned.calibrated(logits).shape, tuned.thresholds.shape
+    (torch.Size([3, 2]), torch.Size([2]))
     """
     if goal not in ("f1", "precision", "recall") or (goal == "f1") != (wanted is None):
         raise UserError(f"goal={goal!r} with wanted={wanted}; expected 'f1', or 'precision' or 'recall' and a share")

@@ -12,7 +12,13 @@ from raretag.core.errors import UserError
 
 
 class Uniform:
-    """Every item once per epoch, in a new order each time."""
+    """Every item once per epoch, in a new order each time.
+
+    >>> import raretag
+    >>> labels = raretag.LabelStore.from_lists([["cat"], ["cat"], ["cat", "dog"]])
+    >>> raretag.sampling.Uniform(labels.sparse(), seed=0).epoch(0)
+    tensor([2, 0, 1])
+    """
 
     def __init__(self, positives: csr_array, *, seed: int = 0) -> None:
         self.items, self.seed = positives.shape[0], seed
@@ -30,6 +36,11 @@ class Undersample:
     enters once. Items without any positive are never drawn. Such an epoch is shorter than the data set, and methods
     compare by steps, not by epochs: with `match_steps` an epoch goes on with further draws until it has as many items
     as the data set.
+
+    >>> import raretag
+    >>> labels = raretag.LabelStore.from_lists([["cat"], ["cat"], ["cat", "dog"]])
+    >>> raretag.sampling.Undersample(labels.sparse(), per_label=1).epoch(1)
+    tensor([0, 2])
     """
 
     def __init__(self, positives: csr_array, *, per_label: int = 500, match_steps: bool = False, seed: int = 0) -> None:
@@ -65,6 +76,11 @@ class RepeatFactor:
     The paper has threshold = 0.001, for labels of one item in a thousand; ours is 0.1, since rare labels of small sets
     are more frequent than that. An item comes floor(r_i) times, and once more with probability r_i - floor(r_i), drawn
     anew each epoch.
+
+    >>> import raretag
+    >>> labels = raretag.LabelStore.from_lists([["cat"], ["cat"], ["cat", "dog"]])
+    >>> raretag.sampling.RepeatFactor(labels.sparse(), threshold=1.0).factors
+    tensor([1.0000, 1.0000, 1.7321], dtype=torch.float64)
     """
 
     def __init__(self, positives: csr_array, *, threshold: float = 0.1, seed: int = 0) -> None:

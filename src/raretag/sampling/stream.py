@@ -22,8 +22,18 @@ from raretag.core.protocols import Sampler
 
 
 class Stream(DistributedSampler):  # type: ignore[type-arg]
-    """It is a DistributedSampler, which Lightning, Fabric and Accelerate leave alone; if one is put around it all the
-    same, an error says so, because the indices would be shared out twice."""
+    """A sampler of this room for a torch `DataLoader`: each of several processes takes every n-th row.
+
+    It is a DistributedSampler, which Lightning, Fabric and Accelerate leave alone; if one is put around it all the
+    same, an error says so, because the indices would be shared out twice.
+
+    >>> import raretag
+    >>> labels = raretag.LabelStore.from_lists([["cat"], ["cat"], ["cat", "dog"]])
+    >>> stream = raretag.sampling.Stream(raretag.sampling.Uniform(labels.sparse()), rank=0, processes=2)
+    >>> stream.set_epoch(1)
+    >>> list(stream)
+    [0, 2]
+    """
 
     def __init__(self, order: Sampler, *, rank: int = 0, processes: int = 1) -> None:
         if not 0 <= rank < processes:

@@ -39,6 +39,14 @@ class StreamedHead(nn.Module):
     """`branches` heads side by side, for methods such as COMIC; then features are [B, K, D].
 
     With `sparse` a step that multiplies only some labels gives sparse gradients, for optimizers that take them.
+
+    >>> import torch, raretag
+    >>> labels = raretag.LabelStore.from_lists([["cat"], ["cat", "dog"]])
+    >>> head = raretag.streamed.StreamedHead(features=4, labels=2)
+    >>> targets = raretag.streamed.listed_targets(labels, [0, 1])
+    >>> loss = head.loss(raretag.methods.AssumeNegative(), torch.zeros(2, 4), targets)
+    >>> loss.shape
+    torch.Size([])
     """
 
     def __init__(
