@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from raretag import methods as methods
     from raretag import metrics as metrics
     from raretag import models as models
+    from raretag import objective as objective
     from raretag import sampling as sampling
     from raretag import solvers as solvers
     from raretag import streamed as streamed
@@ -55,7 +56,7 @@ _HOMES = {
     "load": "raretag.serve.predictor:load",
     "UserError": "raretag.core.errors:UserError",
 }
-_ROOMS = ("data", "labels", "methods", "metrics", "models", "sampling", "solvers", "streamed")
+_ROOMS = ("data", "labels", "methods", "metrics", "models", "objective", "sampling", "solvers", "streamed")
 
 __getattr__, _names = lazy.exports(__name__, _HOMES | {room: f"raretag.{room}" for room in _ROOMS})
 __all__ = [*_names(), "__version__"]

@@ -6,7 +6,17 @@ from collections.abc import Sequence
 
 
 class UserError(ValueError):
-    """One line: what arrived, what was expected, the likely reason. The command line shows it without a traceback."""
+    """A mistake that a user can correct, in one line: what arrived, what was expected, the likely reason.
+
+    The command line shows it without a traceback.
+
+    >>> import raretag
+    >>> try:
+    ...     raretag.methods.ClassBalanced()
+    ... except raretag.UserError as error:
+    ...     print(str(error).split(":")[0])
+    ClassBalanced needs label statistics
+    """
 
 
 class DataAbsentError(UserError):

@@ -30,9 +30,7 @@ class Objective(nn.Module):
     """The one equation with a part in each slot; what `raretag.methods` are made of.
 
     >>> import torch, raretag
-    >>> from raretag.objective.completions import ObservedOnly
-    >>> from raretag.objective.reductions import MeanOverKept
-    >>> from raretag.objective.scores import CrossEntropy
+    >>> from raretag.objective import CrossEntropy, MeanOverKept, ObservedOnly
     >>> objective = raretag.Objective(complete=ObservedOnly(), score=CrossEntropy(), reduce=MeanOverKept())
     >>> objective(torch.zeros(1, 2), raretag.Targets.from_dense([[1, float("nan")]]))
     tensor(0.6931)

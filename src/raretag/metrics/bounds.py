@@ -43,6 +43,8 @@ Bools = NDArray[np.bool_]
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
+    """Two ends between which the metric of each class lies."""
+
     low: Tensor  # [C] float64; NaN for classes without an observed positive
     high: Tensor
 

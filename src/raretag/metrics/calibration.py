@@ -138,7 +138,7 @@ def calibration_error(probabilities: Tensor, targets: Targets, bins: int = 15) -
 
 
 def class_calibration_error(probabilities: Tensor, targets: Targets, bins: int = 10) -> Tensor:
-    """The same for each label [C]; NaN for one without an observed entry.
+    """The expected calibration error of each label [C]; NaN for one without an observed entry.
 
     >>> import torch, raretag
     >>> targets = raretag.Targets.from_dense([[1, 0], [1, 1], [0, float("nan")]])
@@ -208,7 +208,7 @@ DEFAULT_THRESHOLD = 0.5  # where nothing is known
 
 
 def best_f1_thresholds(probabilities: Tensor, targets: Targets) -> Tensor:
-    """[C] float64, for decisions `probability > threshold`.
+    """The threshold with the best F1 of each label [C], for decisions `probability > threshold`.
 
     A label without observed positives, which has no best threshold, takes the one that is best for all labels together.
 

@@ -200,7 +200,7 @@ def class_f1(counts: DecisionCounts) -> float:
 
 
 def overall_precision(counts: DecisionCounts) -> float:
-    """OP; 0 if nothing was predicted, as for a class.
+    """OP: precision of the counts of all classes together; 0 if nothing was predicted, as for a class.
 
     >>> import torch, raretag
     >>> targets = raretag.Targets.from_dense([[1, 0], [1, 1], [0, float("nan")]])
@@ -227,7 +227,9 @@ def overall_recall(counts: DecisionCounts) -> float:
 
 
 def micro_f1(counts: DecisionCounts) -> float:
-    """OF1. Predictions for classes without an observed positive count as false positives here.
+    """OF1: F1 of the counts of all classes together.
+
+    Predictions for classes without an observed positive count as false positives here.
 
     >>> import torch, raretag
     >>> targets = raretag.Targets.from_dense([[1, 0], [1, 1], [0, float("nan")]])
@@ -241,7 +243,7 @@ def micro_f1(counts: DecisionCounts) -> float:
 
 
 def exact_match(counts: DecisionCounts) -> float:
-    """Eq. (5) on the observed entries of each row; rows with nothing observed are excluded.
+    """The share of rows whose observed entries are all right, eq. (5); rows with nothing observed are excluded.
 
     >>> import torch, raretag
     >>> targets = raretag.Targets.from_dense([[1, 0], [1, 1], [0, float("nan")]])
@@ -316,7 +318,7 @@ class HiddenCounts(Sums):
 
 
 def hidden_recall(counts: HiddenCounts) -> Tensor:
-    """[C] float64, NaN for classes without a hidden positive.
+    """Recall of the hidden positives of each class [C]; NaN for classes without a hidden positive.
 
     >>> import torch, raretag
     >>> targets = raretag.Targets.from_dense([[1, 0], [1, 1], [0, float("nan")]])
@@ -329,7 +331,7 @@ def hidden_recall(counts: HiddenCounts) -> Tensor:
 
 
 def micro_hidden_recall(counts: HiddenCounts) -> float:
-    """Over all hidden positives; NaN if nothing is hidden.
+    """Recall over all hidden positives; NaN if nothing is hidden.
 
     >>> import torch, raretag
     >>> targets = raretag.Targets.from_dense([[1, 0], [1, 1], [0, float("nan")]])

@@ -28,7 +28,7 @@ def evaluate(
     thresholds: float | Tensor = 0.5,
     least_frequent: Sequence[int] = (),
 ) -> dict[str, Any]:
-    """A dictionary of numbers, lists and None; None stands for "there was nothing to evaluate".
+    """All numbers of a model, as a dictionary for JSON; None stands for "there was nothing to evaluate".
 
     logits              [N, C], not probabilities
     groups              class indices of head, medium, tail
@@ -98,7 +98,7 @@ _RESERVED = ("total", "mean_of_groups", "excluded")
 
 @dataclass(frozen=True, slots=True)
 class GroupedMeans:
-    """NaN stands for "there was nothing to average", never for 0."""
+    """Means over all classes and over groups; NaN stands for "there was nothing to average", never for 0."""
 
     total: float
     groups: dict[str, float]

@@ -43,7 +43,7 @@ _RESAMPLES_AT_ONCE = 256  # a row of weights then stays in the cache while segme
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """NaN stands for "there was nothing to evaluate"."""
+    """A number and its bootstrap interval; NaN stands for "there was nothing to evaluate"."""
 
     value: float  # on the items themselves
     mean: float  # over resamples, as the next three
@@ -59,6 +59,8 @@ class Interval:
 
 @dataclass(frozen=True, slots=True)
 class Difference(Interval):
+    """The difference of two models, its interval and its p-value."""
+
     p_value: float  # two-sided, of "there is no difference"; never 0
 
 

@@ -50,7 +50,9 @@ def partial_truth(
     draws: int = 200,
     seed: int = 0,
 ) -> Numbers:
-    """For each metric `observed`, `bounds`, `estimate` and `interval`; None where nothing can be said.
+    """Numbers on partly labelled items: for each metric `observed`, `bounds`, `estimate` and `interval`.
+
+    None stands where nothing can be estimated.
 
     kept    P(observed | positive) of every label, if it is known; else observation is taken not to depend on the state,
             which needs observed negatives

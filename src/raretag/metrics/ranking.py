@@ -197,7 +197,7 @@ def propensities(positives: Tensor, items: int, *, a: float = 0.55, b: float = 1
 
 @dataclass(frozen=True, slots=True)
 class PropensityCounts(Sums):
-    """Which classes stood where. Counts and not sums of 1 / p, so that adding is exact. D is the deepest k."""
+    """Which classes stood at which place. Counts and not sums of 1 / p, so that adding is exact. D is the deepest k."""
 
     hits: Tensor  # [D, C] int64: rows in which class c is a positive at place j
     best: Tensor  # [D, C] int64: the same for the ranking with the largest attainable sum

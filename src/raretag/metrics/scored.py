@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Scored:
-    """A checked pair. Scores may be logits or probabilities: only their order counts. `+` appends rows.
+    """Scores beside their targets, checked; `+` appends rows. Logits or probabilities: only their order counts.
 
     >>> import torch, raretag
     >>> targets = raretag.Targets.from_dense([[1, 0], [1, 1], [0, float("nan")]])

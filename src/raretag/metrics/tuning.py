@@ -32,7 +32,7 @@ _PURPOSE = 0x7E1D
 
 @dataclass(frozen=True, slots=True)
 class Tuned:
-    """p_c = sigmoid(scale_c z_c + shift_c); the label is chosen where p_c > threshold_c."""
+    """Calibration and thresholds: p_c = sigmoid(scale_c z_c + shift_c), chosen where p_c > threshold_c."""
 
     scale: Tensor  # [C] float64, above 0
     shift: Tensor  # [C] float64

@@ -36,7 +36,9 @@ ENTRIES = 2**20  # logits at once: small enough to stay near the processor
 
 
 class StreamedHead(nn.Module):
-    """`branches` heads side by side, for methods such as COMIC; then features are [B, K, D].
+    """A linear head whose logits [B, C] never exist at once: `loss` and `top_k` take blocks of labels.
+
+    `branches` heads lie side by side, for methods such as COMIC; then features are [B, K, D].
 
     With `sparse` a step that multiplies only some labels gives sparse gradients, for optimizers that take them.
 
