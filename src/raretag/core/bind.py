@@ -41,7 +41,7 @@ def bind(method: Given, labels: Labels, *, epochs: int | None = None, seed: int 
     made = as_method(method, labels.statistics(), len(labels), seed, options)
     name = method if isinstance(method, str) else type(made).__name__
     if epochs is None and any(isinstance(part, Part) and part.scheduled for part in made.modules()):
-        raise UserError(f"{name} follows a schedule over all epochs: say how many there will be, bind(..., epochs=10)")
+        raise UserError(f"{name} follows a schedule over all epochs: pass how many there will be, bind(..., epochs=10)")
     if unused := wishes(made):
         warnings.warn(
             f"{name} wants {' and '.join(unused)}, which your own loop does not have: only its loss is used here; "

@@ -27,7 +27,7 @@ class Context:
     >>> context.items, context.has_begun(0.3)
     (tensor([4, 0, 7]), True)
 
-    Where labels pass in blocks, it also says which labels the columns are. A part that has one number for each label
+    Where labels pass in blocks, it also holds which labels the columns are. A part that has one number for each label
     takes them with `of`, and one that looks along a whole row makes its sum with `total`; without blocks both give
     back what they get.
     """
@@ -104,8 +104,8 @@ Merge = Callable[[Tensor, Tensor], Tensor]
 class Survey:
     """The totals over all blocks.
 
-    A total may carry a gradient to every block. It is then a leaf of each block's graph: `slopes` collects what the
-    blocks say of it, and `debts` is what a block owes to the labels it does not hold.
+    A total may carry a gradient to every block. It is then a leaf of each block's graph: `slopes` collects its
+    derivatives in the blocks, and `debts` is what a block owes to the labels it does not hold.
     """
 
     def __init__(self) -> None:
@@ -117,7 +117,7 @@ class Survey:
         self._begin()
 
     def _begin(self) -> None:
-        self.asked = 0
+        self.requested = 0
         self.leaves: dict[int, Tensor] = {}
         self.shares: dict[int, tuple[Tensor, Merge]] = {}
 
@@ -133,7 +133,7 @@ class Survey:
         self.slopes = [None] * len(self.known)
 
     def total(self, share: Tensor, merge: Merge, after: bool) -> Tensor:
-        number, self.asked = self.asked, self.asked + 1
+        number, self.requested = self.requested, self.requested + 1
         if number < len(self.known):
             if not share.requires_grad:
                 return self.known[number]
@@ -151,7 +151,7 @@ class Survey:
         return share
 
     def learn_slopes(self, loss: Tensor) -> None:
-        """Add what this block's share of the loss says of each total."""
+        """Add the derivatives of this block's share of the loss by each total."""
         if self.leaves and loss.requires_grad:
             numbers = list(self.leaves)
             found = torch.autograd.grad(loss, [self.leaves[one] for one in numbers], allow_unused=True)

@@ -20,7 +20,7 @@ class UserError(ValueError):
 
 
 class DataAbsentError(UserError):
-    """Files of a named data set are not there; the line says where to get them."""
+    """Files of a named data set are not there; the message names where to get them."""
 
 
 def some(words: Sequence[str], most: int = 8, between: str = ", ") -> str:

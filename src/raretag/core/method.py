@@ -30,7 +30,7 @@ class Stage:
 
 
 class _Needs(ABCMeta):
-    """Says what a method needs to be made, where Python would only say which argument is missing."""
+    """Checks that a method gets what it needs, and explains it where Python would only name an argument."""
 
     def __call__(cls, *given: Any, **options: Any) -> Any:
         cls._check(given, options)
@@ -77,7 +77,7 @@ class Method(nn.Module, metaclass=_Needs):
     tensor(0.1733)
     """
 
-    sampler: str = "uniform"  # how the paper draws items, unless the user says otherwise
+    sampler: str = "uniform"  # how the paper draws items, unless the user chooses
     head: str = "linear"  # how the paper gets from features to logits, likewise
     branches: str = "single"  # how backbones and heads are wired to a model, likewise
     stages: tuple[Stage, ...] = (Stage(),)
@@ -134,7 +134,7 @@ class Method(nn.Module, metaclass=_Needs):
 
     @torch.no_grad()
     def found_missing(self, outputs: Any, targets: Targets, context: Context = NO_CONTEXT) -> Tensor:
-        """[B, C] bool: unknown labels that are trained as positives in this batch. To be asked before `loss`."""
+        """[B, C] bool: unknown labels that are trained as positives in this batch. Call it before `loss`."""
         completed = self.objective.complete(in_full_precision(self.logits(outputs).detach()), targets, context)
         found: Tensor = completed.counted & ~completed.observed & (completed.value > 0.5)
         return found

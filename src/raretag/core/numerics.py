@@ -163,7 +163,7 @@ def kept(objective: Objective, z: Tensor, t: Completed, context: Context) -> Ten
 
 
 def value_and_slope(objective: Objective, z: Tensor, t: Completed, context: Context) -> tuple[Tensor, Tensor]:
-    """The terms and their derivatives by the logits, [B, C] both, before it is asked which of them count."""
+    """The terms and their derivatives by the logits, [B, C] both, all of them, also those that do not count."""
     positive_s, negative_s = (z, z) if objective.shape is None else objective.shape(z, t, context)
     positive = Logistic(positive_s)
     negative = positive if negative_s is positive_s else Logistic(negative_s)

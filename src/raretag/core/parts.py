@@ -2,9 +2,9 @@
 
 A part is an `nn.Module`: what it knows of the data set is a buffer, so it moves with `.to()` and is in `state_dict`. It
 never looks at a value that nobody observed, never reduces, never changes what it is given. A part that learns from
-training overrides `observe` (once a step, after the loss) and `end_epoch`.
+training overrides `observe` (once per step, after the loss) and `end_epoch`.
 
-Some contracts have a second, analytic form (`slopes`, `prices`, `of_sums`). It says the same as the plain one and lets
+Some contracts have a second, analytic form (`slopes`, `prices`, `of_sums`). It equals the plain one and lets
 core/fused.py compute a loss and its gradient in one pass. A part without it is used as it is, and costs more.
 """
 

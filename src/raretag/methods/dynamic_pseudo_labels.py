@@ -157,8 +157,8 @@ def check(balance: str | float, initial: str | float, momentum: float, q: float,
 def observed_prior(statistics: LabelStatistics) -> Tensor:
     """How often a label is there [C], float64, as far as anyone can know."""
     observed = statistics.positives + statistics.negatives
-    seen = torch.where(statistics.negatives > 0, observed, statistics.items)
-    return statistics.positives.double() / seen.clamp(min=1)
+    known = torch.where(statistics.negatives > 0, observed, statistics.items)
+    return statistics.positives.double() / known.clamp(min=1)
 
 
 class Remembered(Complete):
@@ -205,7 +205,7 @@ class Remembered(Complete):
         new = self.renewed(before, torch.sigmoid(logits), context)
         if self.draw == "labels":
             new = torch.where(self.drawn(context.items.to(new.device), context.columns(new), context), new, before)
-        new = torch.where(targets.observed, torch.nan, new)  # nothing to remember where somebody looked
+        new = torch.where(targets.observed, torch.nan, new)  # nothing to remember where the label was observed
         items = processes.rows(context.items.to(logits.device))
         self.memory.write(items, processes.rows(new), context.epoch, context)
 
@@ -254,21 +254,21 @@ class ItemWeights(Weigh):
 
     def forward(self, logits: Tensor, completed: Completed, context: Context) -> Tensor:
         observed, picked = completed.observed, completed.counted & ~completed.observed
-        sees = (torch.sigmoid(logits.detach()) > 0.1) & (completed.counted if self.counted_only else True)
+        predicts = (torch.sigmoid(logits.detach()) > 0.1) & (completed.counted if self.counted_only else True)
         of_observed, of_picked = self.of_rows(
             context.total(observed.sum(1, keepdim=True)),
             context.total(picked.sum(1, keepdim=True)),
-            context.total(sees.any(1, keepdim=True), torch.logical_or) if self.penalty else None,
+            context.total(predicts.any(1, keepdim=True), torch.logical_or) if self.penalty else None,
             context,
             logits.dtype,
         )
         return torch.where(observed, of_observed, of_picked)
 
     def of_rows(
-        self, observed: Tensor, picked: Tensor, sees: Tensor | None, context: Context, dtype: torch.dtype
+        self, observed: Tensor, picked: Tensor, predicts: Tensor | None, context: Context, dtype: torch.dtype
     ) -> tuple[Tensor, Tensor]:
         """The weights of observed and of picked labels [B, 1], from their numbers in the row."""
-        p = 1.0 if sees is None or not self.penalty else 2.0 - sees.to(dtype)  # (10)
+        p = 1.0 if predicts is None or not self.penalty else 2.0 - predicts.to(dtype)  # (10)
         return p / observed.clamp(min=1).to(dtype), p * self.d(context) / picked.clamp(min=1).to(dtype)
 
     def end_epoch(self, context: Context) -> None:

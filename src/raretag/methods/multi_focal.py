@@ -160,7 +160,7 @@ class MultiFocalScore(Score):
         if self.dynamic:
             context.add(
                 self.added, context.of(self.noted)
-            )  # only now: a loss may be asked for twice, a step is made once
+            )  # only now: a loss may be computed twice, a step is made once
             context.set(self.noted, 0.0)
 
     def end_epoch(self, context: Context) -> None:

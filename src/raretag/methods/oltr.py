@@ -139,5 +139,5 @@ def centroids(batches: Iterator[tuple[Tensor, Targets]]) -> Tensor:
         raise UserError("oltr found no training items to make its memory of")
     sums = processes.total(sums)
     means = sums[:, :-1] / sums[:, -1:].clamp(min=1.0)
-    seen = sums[:-1, -1:] > 0
-    return torch.where(seen, means[:-1], means[-1])
+    has_items = sums[:-1, -1:] > 0
+    return torch.where(has_items, means[:-1], means[-1])

@@ -92,7 +92,7 @@ class PartialLabelMasking(Method):
         if rate is not None and rate < 0:
             raise UserError(f"partial_label_masking.rate is how fast ratios move and must be 0 or more, got {rate}")
         if bins < 2:
-            raise UserError(f"partial_label_masking.bins must be 2 or more, got {bins}: one bin tells nothing apart")
+            raise UserError(f"partial_label_masking.bins must be 2 or more, got {bins}: one bin separates nothing")
         if not 0 < floor < 1:
             raise UserError(f"partial_label_masking.floor is the mass of an empty bin, in (0, 1), got {floor}")
         if clip is not None and clip <= 0:

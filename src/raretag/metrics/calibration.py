@@ -60,8 +60,8 @@ class Counted:
 
 
 def _binned(logits: Tensor, targets: Targets, fold: Tensor, folds: int) -> tuple[Tensor, Tensor, Tensor]:
-    z, seen = logits.double(), targets.observed
-    low, high = torch.where(seen, z, torch.inf).amin(0), torch.where(seen, z, -torch.inf).amax(0)
+    z, observed = logits.double(), targets.observed
+    low, high = torch.where(observed, z, torch.inf).amin(0), torch.where(observed, z, -torch.inf).amax(0)
     width = ((high - low) / BINS).nan_to_num(1.0, 1.0, 1.0).clamp(min=1e-9)
     cell = ((z - low.nan_to_num(0.0, 0.0, 0.0)) / width).clamp(0, BINS - 1).long()  # [N, C]
     cell += fold[:, None] * BINS
@@ -70,8 +70,8 @@ def _binned(logits: Tensor, targets: Targets, fold: Tensor, folds: int) -> tuple
         empty = torch.zeros(folds * BINS, z.shape[1], dtype=torch.float64)
         return empty.scatter_add_(0, cell, values.double()).view(folds, BINS, -1)
 
-    items = summed(seen)
-    mean = summed(torch.where(seen, z, 0.0)).sum(0) / items.sum(0).clamp(min=1)
+    items = summed(observed)
+    mean = summed(torch.where(observed, z, 0.0)).sum(0) / items.sum(0).clamp(min=1)
     return mean, items, summed(positives(targets))
 
 
@@ -159,7 +159,7 @@ EVERY = 1e-3  # how far below the lowest score a cut lies that lets everything p
 
 @dataclass(frozen=True, slots=True)
 class Ranked:
-    """Entries of each label, best score first, one label a row; what is not observed comes last and counts nothing."""
+    """Entries of each label, best score first, one label per row; what is not observed comes last and counts nothing."""
 
     score: Tensor  # [C, N] float64, -inf where not observed
     below: Tensor  # [C, N] the next score, -inf after the last
@@ -227,8 +227,8 @@ def best_f1_thresholds(probabilities: Tensor, targets: Targets) -> Tensor:
     common = DEFAULT_THRESHOLD if together is None else together
     found = torch.full((p.shape[1],), common, dtype=torch.float64)
     for label in range(p.shape[1]):
-        seen = targets.observed[:, label]
-        best = _best(p[seen, label], targets.value[seen, label] > 0.5)
+        observed = targets.observed[:, label]
+        best = _best(p[observed, label], targets.value[observed, label] > 0.5)
         if best is not None:
             found[label] = best
     return found

@@ -52,9 +52,9 @@ def evaluate(
         "precision": decisions.precision(counts).cpu(),
         "recall": decisions.recall(counts).cpu(),
     }
-    called = {"average_precision": "mAP", "f1": "F1", "precision": "precision", "recall": "recall"}
+    short = {"average_precision": "mAP", "f1": "F1", "precision": "precision", "recall": "recall"}
     rarest = {str(k): decisions.least_frequent(training_positives, k) for k in least_frequent}
-    of_rarest = {called[name]: grouped_means(values, rarest) for name, values in per_class.items()}
+    of_rarest = {short[name]: grouped_means(values, rarest) for name, values in per_class.items()}
     numbers = {
         "micro_F1": decisions.micro_f1(counts),
         "CP": decisions.macro_precision(counts),
@@ -74,7 +74,7 @@ def evaluate(
     for k in DEPTHS:
         excluded_rows |= ranking.excluded_rows(ranks, k)
     return {
-        **{called[name]: grouped_means(values, groups).as_dict() for name, values in per_class.items()},
+        **{short[name]: grouped_means(values, groups).as_dict() for name, values in per_class.items()},
         **{name: number_or_none(number) for name, number in numbers.items()},
         "least_frequent": {
             k: {
@@ -106,7 +106,7 @@ class GroupedMeans:
     excluded: dict[str, int]  # how many classes of "total" and of each group could not be evaluated
 
     def as_dict(self) -> dict[str, Any]:
-        """For JSON: one number a group, None for NaN."""
+        """For JSON: one number per group, None for NaN."""
         means = {"total": self.total, **self.groups, "mean_of_groups": self.mean_of_groups}
         return {**{name: number_or_none(mean) for name, mean in means.items()}, "excluded": dict(self.excluded)}
 
@@ -145,4 +145,4 @@ def means_of_columns(per_class: Tensor, groups: Mapping[str, Tensor]) -> dict[st
 def _check_names(groups: Mapping[str, Tensor]) -> None:
     for name in groups:
         if name in _RESERVED:
-            raise UserError(f"a group is called '{name}', which the table of means uses itself; choose another name")
+            raise UserError(f"a group has the name '{name}', which the table of means uses itself; choose another")

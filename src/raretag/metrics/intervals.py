@@ -136,9 +136,9 @@ def paired_differences(
     level: float = 0.95,
     seed: int = 0,
 ) -> dict[tuple[str, str], dict[str, Difference]]:
-    """The difference of each two models, first minus second. Each model is resampled once, not once a pair.
+    """The difference of each two models, first minus second. Each model is resampled once, not once per pair.
 
-    p-values are those of one question each: who asks many must correct for it (Holm).
+    p-values are those of one question each: correct for many of them (Holm).
 
     >>> import torch, raretag
     >>> targets = raretag.Targets.from_dense([[1, 0], [1, 1], [0, float("nan")]])
@@ -219,7 +219,7 @@ def _mean_of_seeds(tables: list[Table]) -> Table:
 
 
 def difference_of(differences: Tensor, level: float = 0.95) -> Difference:
-    """What [1 + R] differences say, of which the first is that of the items themselves."""
+    """The summary of [1 + R] differences, of which the first is that of the items themselves."""
     drawn = differences[1:]
     known = drawn[~drawn.isnan()]
     fewer = min(int((known <= 0).sum()), int((known >= 0).sum()))

@@ -17,8 +17,8 @@ Assumption, which no data can check: within a label, whether a positive was obse
 so for a negative). c must be known, unless negatives were observed too and observation does not depend on the state:
 then c = d = the observed share.
 
-Intervals: estimate +- 1.96 deviations of a bootstrap over items. Percentiles are not used: an item drawn twice vouches
-for itself, which lifts the average precision of every replicate.
+Intervals: estimate +- 1.96 deviations of a bootstrap over items. Percentiles are not used: an item drawn twice supports
+itself, which lifts the average precision of every replicate.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def partial_truth(
         raise UserError(f"kept is {kept}; expected the share of the true positives that are observed, above 0 up to 1")
     decided = decisions.decide(torch.sigmoid(logits.double()), thresholds)
     counts = decisions.DecisionCounts.of(decided, targets)
-    seen = {
+    observed = {
         "mAP": mean_of_known(average_precision(logits, targets)),
         "macro_F1": decisions.macro_f1(counts),
         "micro_precision": decisions.overall_precision(counts),
@@ -85,7 +85,7 @@ def partial_truth(
     value, replicates = estimates(Observed.of(logits, decided, targets), kept, draws, seed)
     found = {
         name: {
-            "observed": number_or_none(seen[name]),
+            "observed": number_or_none(observed[name]),
             "bounds": [number_or_none(end) for end in ends[name]],
             **_estimate(value[name], replicates[:, place]),
         }
@@ -156,7 +156,7 @@ def estimates(entries: Observed, kept: float | None, draws: int, seed: int) -> t
 def observation_chances(
     positives: Floats, negatives: Floats, items: Floats, kept: float | None
 ) -> tuple[Floats, Floats]:
-    """c and d, shaped as the counts; NaN: cannot be said. d is NaN too where no negative was observed."""
+    """c and d, shaped as the counts; NaN: cannot be estimated. d is NaN too where no negative was observed."""
     if kept is None:
         share = np.where(negatives > 0, (positives + negatives) / items, np.nan)
         return share, share

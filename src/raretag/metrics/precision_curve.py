@@ -56,8 +56,8 @@ def average_precision(scores: Tensor, targets: Targets, *, ties: Ties = "grouped
     sums_of = _sums_in_row_order if ties == "order" else sums_on_device if scores.is_cuda else precision_sums
     result = torch.empty(scores.shape[1], dtype=torch.float64)
     for block in _blocks(*scores.shape):
-        seen = None if observed is None else observed[:, block]
-        total, found = sums_of(scores.detach()[:, block], seen, positive[:, block])
+        known = None if observed is None else observed[:, block]
+        total, found = sums_of(scores.detach()[:, block], known, positive[:, block])
         share = total / (found.double() + (1e-8 if ties == "order" else 0.0))
         result[block] = torch.where(found > 0, share, torch.nan).cpu()
     return result
@@ -86,12 +86,12 @@ def _blocks(items: int, classes: int) -> Iterator[slice]:
 def _sums_in_row_order(scores: Tensor, observed: Tensor | None, positive: Tensor) -> tuple[Tensor, Tensor]:
     """The order-dependent sum of each column of [N, L], and its positives."""
     hit = positive.T.cpu().numpy()
-    seen = np.ones_like(hit) if observed is None else observed.T.cpu().numpy()
+    known = np.ones_like(hit) if observed is None else observed.T.cpu().numpy()
     score = in_full_precision(scores.T.cpu()).contiguous().numpy()
     total = torch.zeros(len(score), dtype=torch.float64)
     for line in range(len(score)):
-        best_first = np.argsort(score[line, seen[line]])[::-1]
-        hits = hit[line, seen[line]][best_first]
+        best_first = np.argsort(score[line, known[line]])[::-1]
+        hits = hit[line, known[line]][best_first]
         precision = np.cumsum(hits) / np.arange(1, len(hits) + 1)
         total[line] = precision[hits].sum()
     return total, torch.from_numpy(hit.sum(1))

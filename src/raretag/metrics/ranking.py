@@ -137,7 +137,7 @@ def ndcg_at(sums: RankingSums, k: int) -> float:
 
 
 def coverage(sums: RankingSums) -> float:
-    """How many labels one must read, best first, to have seen every positive of the row.
+    """How many labels one must read, best first, to meet every positive of the row.
 
     >>> import torch, raretag
     >>> targets = raretag.Targets.from_dense([[1, 0], [1, 1], [0, float("nan")]])

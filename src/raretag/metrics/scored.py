@@ -87,7 +87,7 @@ def check_no_nan(scores: Tensor) -> None:
 
 
 def positives(targets: Targets) -> Tensor:
-    """[N, C] bool: observed and present. Metrics judge facts, so a soft value is refused where it was observed."""
+    """[N, C] bool: observed and present. Metrics need facts, so a soft value is refused where it was observed."""
     positive = targets.observed & (targets.value != 0)
     # Positives are few: to look at their values alone is quicker than to compare everything again.
     if (targets.value[positive] != 1).any():

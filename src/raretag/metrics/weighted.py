@@ -26,7 +26,7 @@ from raretag.metrics.scored import Integers, Places, Scored, blocks, keys, posit
 
 
 class WeightedMeasure(Protocol):
-    """A number for each class and each weighting. Build it once, ask it often."""
+    """A number for each class and each weighting. Build it once, use it often."""
 
     def of(self, weights: Tensor) -> Tensor:
         """[N, R] floating weights >= 0 to [C, R] float64; NaN where a class has no weight of positives."""

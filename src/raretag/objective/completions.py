@@ -41,7 +41,7 @@ def completion(unknown: Unknown) -> Complete:
 
 
 class LikelyIsPositive(Complete):
-    """From `start_epoch` on, t = 1 for an unknown label with p > tau and 0 for the others; before it, as `before` says.
+    """From `start_epoch` on, t = 1 for an unknown label with p > tau and 0 for the others; before it, as `before` does.
 
     Beware of a low tau and of losses that let p start high (focal, asymmetric): then everything becomes positive.
     """

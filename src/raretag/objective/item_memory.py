@@ -118,7 +118,7 @@ def align(memory: ItemMemory, prior: Tensor, epoch: int) -> None:
     """Shift the logits of each label's pseudo-labels so that their mean is the prior, found by halving an interval."""
 
     def shifted(t: Tensor, shift: Tensor) -> Tensor:
-        # Two bytes cannot tell numbers above 1 - 2^-12 from 1, which has no logit.
+        # Two bytes cannot separate numbers above 1 - 2^-12 from 1, which has no logit.
         return torch.sigmoid(torch.logit(t.double().clamp(1e-7, 1.0 - 2.0**-12)) + shift)
 
     prior = prior.to(memory.stored.device)

@@ -25,7 +25,7 @@ class Stream(DistributedSampler):  # type: ignore[type-arg]
     """A sampler of this room for a torch `DataLoader`: each of several processes takes every n-th row.
 
     It is a DistributedSampler, which Lightning, Fabric and Accelerate leave alone; if one is put around it all the
-    same, an error says so, because the indices would be shared out twice.
+    same, an error is raised, because the indices would be shared out twice.
 
     >>> import raretag
     >>> labels = raretag.LabelStore.from_lists([["cat"], ["cat"], ["cat", "dog"]])

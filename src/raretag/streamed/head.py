@@ -171,7 +171,7 @@ class Pass:
         return survey
 
     def _round(self, survey: Survey, head: HeadProduct) -> bool:
-        """Gather totals; whether some had to wait for these. Ends at once if none is asked for."""
+        """Gather totals; whether some had to wait for these. Ends at once if there is none."""
         survey.begin_pass()
         for _, block in self.blocks(survey):
             # With a graph in the first block, to learn whether a gradient flows through a total.
@@ -191,7 +191,7 @@ def only(method: Method, targets: ListedTargets, context: Context) -> Tensor | N
     observed = targets.observed_labels()
     if wanted is None or observed is None:
         return None
-    # Of all processes: they pass the same blocks, since parts speak with each other in each of them.
+    # Of all processes: they pass the same blocks, since parts exchange sums in each of them.
     both: Tensor = torch.unique(torch.cat([wanted.to(observed.device), processes.rows(observed)]))
     return both
 

@@ -134,7 +134,7 @@ class Sampled:
             else:
                 price, slope = like.new_zeros(()), torch.zeros_like(z)
             if self.learns:
-                y[there] = y[absent] = torch.nan  # nothing to remember where somebody looked
+                y[there] = y[absent] = torch.nan  # nothing to remember where the label was observed
                 self.remember(labels, y)
             up, down = of_observed[there[0], 0] * (1.0 - beta_observed), of_observed[absent[0], 0] * beta_observed
             slope[there], slope[absent] = -up * torch.sigmoid(-z_there), down * torch.sigmoid(z_absent)
@@ -153,7 +153,7 @@ class Sampled:
 
     def look(self, head: HeadProduct) -> dict[int, Tensor]:
         """Which rows have a prediction above .1; the logits, if there is room for them."""
-        self.sees = torch.zeros(len(self.targets), dtype=torch.bool, device=head.features[0].device)
+        self.predicts = torch.zeros(len(self.targets), dtype=torch.bool, device=head.features[0].device)
         kept: dict[int, Tensor] = {}
         if self.weigh.penalty:
             for number, (labels, is_picked) in enumerate(self.blocks):
@@ -161,16 +161,16 @@ class Sampled:
                 if len(self.union) * len(z) <= KEEP:
                     kept[number] = z
                 if is_picked:
-                    self.sees |= torch.sigmoid(z.amax(1)) > 0.1
+                    self.predicts |= torch.sigmoid(z.amax(1)) > 0.1
                 for listed in (self.targets.positives, self.targets.others):
                     row, column = listed.within(labels)
-                    self.sees[row[torch.sigmoid(z[row, column]) > 0.1]] = True
+                    self.predicts[row[torch.sigmoid(z[row, column]) > 0.1]] = True
         return kept
 
     def weights(self, like: Tensor) -> tuple[Tensor, Tensor]:
         observed, both = self.targets.counts(None), self.targets.counts(self.picked)
         return self.weigh.of_rows(
-            observed[:, None], len(self.picked) - both[:, None], self.sees[:, None], self.context, like.dtype
+            observed[:, None], len(self.picked) - both[:, None], self.predicts[:, None], self.context, like.dtype
         )
 
     def betas(self, like: Tensor) -> tuple[float, float]:
