@@ -32,7 +32,7 @@ from raretag.labels.split import split
 from raretag.labels.store import LabelStore
 from raretag.metrics.evaluation import evaluate
 from raretag.sampling.class_aware import ClassAware
-from raretag.sampling.undersample import Undersample
+from raretag.sampling.epochs import Undersample
 from raretag.streamed.head import StreamedHead
 from raretag.streamed.targets import listed_targets
 

@@ -80,7 +80,7 @@ def inspect(
 def print_description(console: Console, name: str, description: dict[str, Any]) -> None:
     from rich.table import Table
 
-    from raretag.core.words import some
+    from raretag.core.errors import some
 
     observed, groups = description["observed"], description["groups"]
     low, high = groups["edges"]

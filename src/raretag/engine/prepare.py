@@ -20,7 +20,7 @@ from raretag.core.listener import SILENT, Listener
 from raretag.core.method import Method, make_method
 from raretag.core.protocols import CountsCorrections, Sampler
 from raretag.core.solver import Solver
-from raretag.core.statistics import LabelStatistics
+from raretag.core.targets import LabelStatistics
 from raretag.data.sources import group_counts, load, positives_of
 from raretag.engine.auto import choose_method, resolve_auto, unused_settings
 from raretag.engine.encode import encoded

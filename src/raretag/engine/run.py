@@ -12,11 +12,11 @@ from torch import nn
 
 from raretag.config.settings import Config, Train
 from raretag.core.context import Context
+from raretag.core.errors import some
 from raretag.core.files import replacing
 from raretag.core.listener import PRINTING, Listener, Step
 from raretag.core.method import Method
 from raretag.core.solver import Solver
-from raretag.core.words import some
 from raretag.engine import checkpoint
 from raretag.engine.checkpoint import Best
 from raretag.engine.evaluate import features_of

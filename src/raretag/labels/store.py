@@ -16,8 +16,7 @@ from torch import Tensor
 
 from raretag.core import chance
 from raretag.core.errors import UserError
-from raretag.core.statistics import LabelStatistics
-from raretag.core.targets import Targets
+from raretag.core.targets import LabelStatistics, Targets
 from raretag.labels import read, storage
 from raretag.labels.count import count
 from raretag.labels.entries import Absent, Entries

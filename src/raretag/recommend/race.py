@@ -38,7 +38,7 @@ from raretag.data.sources import load, positives_of
 from raretag.engine.out_of_fold import train_without, with_features
 from raretag.labels.collection import DataSet
 from raretag.labels.split import split
-from raretag.metrics.bootstrap import Difference, difference_of, resampled
+from raretag.metrics.intervals import Difference, difference_of, resampled
 from raretag.metrics.weighted import WeightedAveragePrecision
 from raretag.recommend.candidates import Candidate, entrants
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from raretag.core.words import some
+from raretag.core.errors import some
 
 FAR = 1e4  # times the middle half of the column; numbers that were meant, such as incomes, stay well below
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from raretag.core.words import some
+from raretag.core.errors import some
 
 POSITIVE, NEGATIVE, UNKNOWN, BLANK, WRONG = 1, 0, -1, -2, -3
 _BLANKS = frozenset(("", "nan", "na", "n/a", "null", "none", "<na>"))

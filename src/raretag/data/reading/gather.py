@@ -12,9 +12,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from scipy import sparse
 
-from raretag.core.errors import UserError
+from raretag.core.errors import UserError, some
 from raretag.core.registry import nearest
-from raretag.core.words import some
 from raretag.data.reading.cells import Cells
 from raretag.data.reading.columns import BLANK, NEGATIVE, POSITIVE, UNKNOWN, WRONG, CellError, states
 from raretag.labels.entries import Absent

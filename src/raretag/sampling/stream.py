@@ -13,23 +13,29 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from typing import Any, Protocol
+from typing import Any
 
-from torch import Tensor
 from torch.utils.data.distributed import DistributedSampler
 
 from raretag.core.errors import UserError
-
-
-class Order(Protocol):
-    def epoch(self, number: int) -> Tensor: ...
+from raretag.core.protocols import Sampler
 
 
 class Stream(DistributedSampler):  # type: ignore[type-arg]
-    """It is a DistributedSampler, which Lightning, Fabric and Accelerate leave alone; if one is put around it all the
-    same, an error says so, because the indices would be shared out twice."""
+    """A sampler of this room for a torch `DataLoader`: each of several processes takes every n-th row.
 
-    def __init__(self, order: Order, *, rank: int = 0, processes: int = 1) -> None:
+    It is a DistributedSampler, which Lightning, Fabric and Accelerate leave alone; if one is put around it all the
+    same, an error is raised, because the indices would be shared out twice.
+
+    >>> import raretag
+    >>> labels = raretag.LabelStore.from_lists([["cat"], ["cat"], ["cat", "dog"]])
+    >>> stream = raretag.sampling.Stream(raretag.sampling.Uniform(labels.sparse()), rank=0, processes=2)
+    >>> stream.set_epoch(1)
+    >>> list(stream)
+    [0, 2]
+    """
+
+    def __init__(self, order: Sampler, *, rank: int = 0, processes: int = 1) -> None:
         if not 0 <= rank < processes:
             raise UserError(f"rank {rank} is not one of {processes} processes; expected 0 to {processes - 1}")
         self.order, self.rank, self.num_replicas = order, rank, processes

@@ -1,8 +1,10 @@
-r"""Metrics of the full truth, estimated from partial labels by weighing what was observed.
+r"""Honest numbers on a test set of which some labels are unknown: observed, bounds, and an estimate with an interval.
+
+The estimate weighs what was observed.
 
 Paper and code::
 
-    c_l, d_l   propensities    P(observed | positive), P(observed | negative) of label l
+    c_l, d_l   chances         P(observed | positive), P(observed | negative) of label l
     TP = tp / c,   FP = fp / d,   P = positives / c                (Horvitz and Thompson, 1952)
 
     at an observed positive of rank r:   TP(r) = 1 + (tp(r) - 1) / c      it is there itself, the others are weighed
@@ -15,8 +17,8 @@ Assumption, which no data can check: within a label, whether a positive was obse
 so for a negative). c must be known, unless negatives were observed too and observation does not depend on the state:
 then c = d = the observed share.
 
-Intervals: estimate +- 1.96 deviations of a bootstrap over items. Percentiles are not used: an item drawn twice vouches
-for itself, which lifts the average precision of every replicate.
+Intervals: estimate +- 1.96 deviations of a bootstrap over items. Percentiles are not used: an item drawn twice supports
+itself, which lifts the average precision of every replicate.
 """
 
 from __future__ import annotations
@@ -25,11 +27,95 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from raretag.core.errors import UserError
 from raretag.core.targets import Targets
-from raretag.metrics.scored import Scored
+from raretag.metrics import bounds, decisions
+from raretag.metrics.precision_curve import average_precision
+from raretag.metrics.scored import Scored, mean_of_known, number_or_none
+
+Numbers = dict[str, Any]
+_WIDTH = 1.96  # deviations: 95 %
+
+
+def partial_truth(
+    logits: Tensor,
+    targets: Targets,
+    *,
+    thresholds: float | Tensor = 0.5,
+    kept: float | None = None,
+    draws: int = 200,
+    seed: int = 0,
+) -> Numbers:
+    """Numbers on partly labelled items: for each metric `observed`, `bounds`, `estimate` and `interval`.
+
+    None stands where nothing can be estimated.
+
+    kept    P(observed | positive) of every label, if it is known; else observation is taken not to depend on the state,
+            which needs observed negatives
+    draws   of the bootstrap
+
+    >>> import torch, raretag
+    >>> targets = raretag.Targets.from_dense([[1, 0], [1, 1], [0, float("nan")]])
+    >>> logits = torch.tensor([[2.0, -1.0], [-0.5, 0.3], [1.0, 0.0]])
+    >>> raretag.metrics.partial_truth(logits, targets, draws=20)["micro_recall"]["bounds"]
+    [0.5, 0.6666666666666666]
+    """
+    if kept is not None and not 0 < kept <= 1:
+        raise UserError(f"kept is {kept}; expected the share of the true positives that are observed, above 0 up to 1")
+    decided = decisions.decide(torch.sigmoid(logits.double()), thresholds)
+    counts = decisions.DecisionCounts.of(decided, targets)
+    observed = {
+        "mAP": mean_of_known(average_precision(logits, targets)),
+        "macro_F1": decisions.macro_f1(counts),
+        "micro_precision": decisions.overall_precision(counts),
+        "micro_recall": decisions.overall_recall(counts),
+        "micro_F1": decisions.micro_f1(counts),
+    }
+    of_ap, of_class = bounds.average_precision_bounds(logits, targets), bounds.decision_bounds(decided, targets)
+    micro = bounds.micro_bounds(decided, targets)
+    ends = {
+        "mAP": (mean_of_known(of_ap.low), mean_of_known(of_ap.high)),
+        "macro_F1": (mean_of_known(of_class["F1"].low), mean_of_known(of_class["F1"].high)),
+        **{f"micro_{name}": pair for name, pair in micro.items()},
+    }
+    value, replicates = estimates(Observed.of(logits, decided, targets), kept, draws, seed)
+    found = {
+        name: {
+            "observed": number_or_none(observed[name]),
+            "bounds": [number_or_none(end) for end in ends[name]],
+            **_estimate(value[name], replicates[:, place]),
+        }
+        for place, name in enumerate(METRICS)
+    }
+    positive = targets.observed & (targets.value == 1)
+    return {
+        "observed_share": float(targets.observed.double().mean()) if targets.observed.numel() else None,
+        "classes_without_observed_positive": int((~positive.any(0)).sum()),
+        "assumption": _assumption(kept, bool((targets.observed & ~positive).any())),
+        **found,
+    }
+
+
+def _estimate(value: float, replicates: np.ndarray[Any, np.dtype[np.float64]]) -> Numbers:
+    known = replicates[~np.isnan(replicates)]
+    if np.isnan(value) or len(known) < 2:
+        return {"estimate": None, "interval": None}
+    reach = _WIDTH * float(known.std(ddof=1))
+    value = min(max(value, 0.0), 1.0)
+    return {"estimate": value, "interval": [max(value - reach, 0.0), min(value + reach, 1.0)]}
+
+
+def _assumption(kept: float | None, negatives: bool) -> str:
+    if kept is not None:
+        return f"a positive was observed with probability {kept:g}, whatever its score (given, not checked)"
+    if negatives:
+        return "whether a label was observed does not depend on its state or its score"
+    return "only positives were observed: without the share that is kept, recall alone can be estimated"
+
 
 Floats = NDArray[np.float64]
 METRICS = ("mAP", "macro_F1", "micro_precision", "micro_recall", "micro_F1")
@@ -67,8 +153,10 @@ def estimates(entries: Observed, kept: float | None, draws: int, seed: int) -> t
     return dict(zip(METRICS, value.tolist(), strict=True)), replicates
 
 
-def propensities(positives: Floats, negatives: Floats, items: Floats, kept: float | None) -> tuple[Floats, Floats]:
-    """c and d, shaped as the counts; NaN: cannot be said. d is NaN too where no negative was observed."""
+def observation_chances(
+    positives: Floats, negatives: Floats, items: Floats, kept: float | None
+) -> tuple[Floats, Floats]:
+    """c and d, shaped as the counts; NaN: cannot be estimated. d is NaN too where no negative was observed."""
     if kept is None:
         share = np.where(negatives > 0, (positives + negatives) / items, np.nan)
         return share, share
@@ -92,7 +180,7 @@ def _metrics(entries: Observed, weight: NDArray[Any], kept: float | None) -> Flo
         )
     )  # [B, C] each
     items = weight.sum(axis=1, keepdims=True)
-    c, d = propensities(positives, negatives, items, kept)
+    c, d = observation_chances(positives, negatives, items, kept)
     there, right = positives / c, tp / c
     wrong = np.where(np.isnan(d), np.maximum(decided - right, 0), fp / d)
     evaluated = positives > 0

@@ -1,4 +1,6 @@
-"""One number in [0, 1] for each item and label, in two bytes or one."""
+"""One number in [0, 1] for each item and label, in two bytes or one. Only `dynamic_pseudo_labels` has such a memory; it
+stands here because that method's file would be too long with it.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from raretag.core import chance
-from raretag.core.context import NOWHERE, Context
+from raretag.core.context import NO_CONTEXT, Context
 
 Precision = Literal["float16", "uint8"]
 MAP_ABOVE = 2**30  # bytes; more than this lives in a file
@@ -19,7 +21,7 @@ SAMPLE_ROWS = 10_000  # enough for a mean that is only looked at
 BLOCK = 2**22  # numbers unpacked at a time
 
 
-class Memory(nn.Module):
+class ItemMemory(nn.Module):
     """[N, C] numbers, or NaN where there is nothing to remember.
 
     Stored as integers, so that `.to(dtype)` leaves them alone: the bits of a float16, or a byte (0 to 254, 255 is NaN).
@@ -47,7 +49,7 @@ class Memory(nn.Module):
         for rows in self.blocks():
             self.stored[rows] = self._pack(initial.expand(len(rows), -1), rows, -1)
 
-    def read(self, items: Tensor, context: Context = NOWHERE) -> Tensor:
+    def read(self, items: Tensor, context: Context = NO_CONTEXT) -> Tensor:
         """float32 [B, C], or the context's block of labels, on the device of `items`."""
         place = items.to(self.stored.device)
         block = context.block
@@ -60,7 +62,7 @@ class Memory(nn.Module):
                 torch.index_select(self.stored[row], 0, numbers, out=into)
         return self._unpack(found).to(items.device)
 
-    def write(self, items: Tensor, values: Tensor, epoch: int, context: Context = NOWHERE) -> None:
+    def write(self, items: Tensor, values: Tensor, epoch: int, context: Context = NO_CONTEXT) -> None:
         """An item that comes twice is written once: the last one counts."""
         items, values = items.to(self.stored.device), values.to(self.stored.device)
         once, place = torch.unique(items, return_inverse=True)
@@ -95,7 +97,7 @@ class Memory(nn.Module):
         rows = torch.arange(0, len(self.stored), stride, device=self.stored.device)
         return iter(torch.split(rows, max(1, BLOCK // max(1, self.stored.shape[1]))))
 
-    def _pack(self, values: Tensor, rows: Tensor, epoch: int, context: Context = NOWHERE) -> Tensor:
+    def _pack(self, values: Tensor, rows: Tensor, epoch: int, context: Context = NO_CONTEXT) -> Tensor:
         if self.precision == "float16":
             return values.half().view(torch.int16)
         up = chance.uniform(self.seed, epoch, rows[:, None], context.columns(values))
@@ -106,17 +108,17 @@ class Memory(nn.Module):
             return stored.view(torch.float16).float()
         return torch.where(stored == 255, torch.nan, stored.float() / 254.0)
 
-    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Memory:
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> ItemMemory:
         if not self.mapped:
             super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
         return self
 
 
-def align(memory: Memory, prior: Tensor, epoch: int) -> None:
+def align(memory: ItemMemory, prior: Tensor, epoch: int) -> None:
     """Shift the logits of each label's pseudo-labels so that their mean is the prior, found by halving an interval."""
 
     def shifted(t: Tensor, shift: Tensor) -> Tensor:
-        # Two bytes cannot tell numbers above 1 - 2^-12 from 1, which has no logit.
+        # Two bytes cannot separate numbers above 1 - 2^-12 from 1, which has no logit.
         return torch.sigmoid(torch.logit(t.double().clamp(1e-7, 1.0 - 2.0**-12)) + shift)
 
     prior = prior.to(memory.stored.device)

@@ -1,7 +1,10 @@
-"""The step of dynamic_pseudo_labels with draw="labels", without a graph.
+"""Steps without a graph, for two methods whose slopes have a formula: the same numbers with fewer passes over memory.
 
-Nearly all multiplied labels are unknown: their weight u is one number for each row, and the price of a logit and its
-slope are
+`ClosedForm`: cross entropy of the bare logits, with one weight for each label at most. Its slope on a logit is p - t,
+and nearly every t is 0.
+
+`Sampled`: dynamic_pseudo_labels with draw="labels". Nearly all multiplied labels are unknown: their weight u is one
+number for each row, and the price of a logit and its slope are
 
     u (c log(1 + e^z) - alpha y~ z),    u (c p - alpha y~),    c = beta + (alpha - beta) y~
 
@@ -18,15 +21,67 @@ from torch import Tensor
 from torch.nn.functional import softplus
 
 from raretag.core import processes
-from raretag.core.context import Context
-from raretag.core.label_block import LabelBlock
+from raretag.core.context import Context, LabelBlock
 from raretag.core.method import Method
+from raretag.core.parts import Reduce
 from raretag.methods.dynamic_pseudo_labels import DynamicPseudoLabels, ItemWeights, Remembered
-from raretag.objective.balance import Balanced
-from raretag.objective.reductions import MeanOverRows
-from raretag.streamed.head_product import HeadProduct, Slopes
-from raretag.streamed.log_sum import LogSum
+from raretag.objective.completions import ObservedOnly, UnknownIsNegative
+from raretag.objective.reductions import MeanOverEntries, MeanOverRows, Sum
+from raretag.objective.scores import BatchBalance, CrossEntropy
+from raretag.objective.weights import LabelWeights
+from raretag.streamed.products import HeadProduct, LogSum, Slopes
 from raretag.streamed.targets import ListedTargets
+
+
+def has_closed_form(method: Method) -> bool:
+    objective = method.objective
+    return (
+        type(method).loss is Method.loss
+        and type(method).observe is Method.observe
+        and type(objective.complete) in (ObservedOnly, UnknownIsNegative)
+        and objective.shape is None
+        and objective.keep is None
+        and (objective.weigh is None or type(objective.weigh) is LabelWeights)
+        and type(objective.score) is CrossEntropy
+        and type(objective.reduce) in (MeanOverEntries, MeanOverRows, Sum)
+    )
+
+
+class ClosedForm:
+    """The share of the loss and the slope on the logits, for one block after the other."""
+
+    def __init__(self, method: Method, targets: ListedTargets, block: int) -> None:
+        objective = method.objective
+        self.targets, self.block = targets, block
+        self.weight = objective.weigh.weight if isinstance(objective.weigh, LabelWeights) else None  # [C]
+        self.ignores = type(objective.complete) is ObservedOnly
+        rows, labels = targets.shape
+        numbers: dict[type[Reduce], int | None] = {MeanOverEntries: rows * labels, MeanOverRows: rows, Sum: None}
+        number = numbers[type(objective.reduce)]
+        of_all = None if number is None else processes.total(torch.tensor(float(number), dtype=torch.float64))
+        self.scale = processes.count() / (1.0 if of_all is None else max(1.0, float(of_all)))
+        self.log_sum = LogSum()
+
+    def slopes(self, head: HeadProduct) -> Iterator[Slopes]:
+        for start in range(0, self.targets.shape[1], self.block):
+            numbers = slice(start, min(start + self.block, self.targets.shape[1]))
+            logits = head.logits(numbers)
+            yield numbers, numbers, *self.of(logits, numbers)
+
+    def of(self, logits: Tensor, numbers: slice) -> tuple[Tensor, Tensor]:
+        there = self.targets.positives.within(numbers)
+        z = logits[there]
+        logits[there] = -torch.inf  # has neither price nor slope
+        if self.ignores:
+            logits[self.targets.others.within(numbers)] = -torch.inf
+        prices, slope = self.log_sum(logits)
+        slope[there] = -torch.sigmoid(-z)
+        if self.weight is None:
+            return slope, (prices.sum() + softplus(-z).sum()).double()
+        weight = self.weight[numbers].to(logits.dtype)
+        price = (softplus(logits) * weight).sum() + (softplus(-z) * weight[there[1]]).sum()
+        return slope.mul_(weight), price.double()
+
 
 KEEP = 2**25  # logits that are kept from the first look at them to the second
 OUT = -1e4  # a logit without a price
@@ -47,7 +102,7 @@ class Sampled:
         objective = method.objective
         assert isinstance(objective.complete, Remembered)
         assert isinstance(objective.weigh, ItemWeights)
-        assert isinstance(objective.score, Balanced)
+        assert isinstance(objective.score, BatchBalance)
         self.remembered, self.weigh, self.balanced = objective.complete, objective.weigh, objective.score
         self.learns, self.targets, self.context, self.union = method.training, targets, context, union
         wanted = self.remembered.multiplied(targets.shape[1], context)
@@ -79,7 +134,7 @@ class Sampled:
             else:
                 price, slope = like.new_zeros(()), torch.zeros_like(z)
             if self.learns:
-                y[there] = y[absent] = torch.nan  # nothing to remember where somebody looked
+                y[there] = y[absent] = torch.nan  # nothing to remember where the label was observed
                 self.remember(labels, y)
             up, down = of_observed[there[0], 0] * (1.0 - beta_observed), of_observed[absent[0], 0] * beta_observed
             slope[there], slope[absent] = -up * torch.sigmoid(-z_there), down * torch.sigmoid(z_absent)
@@ -98,7 +153,7 @@ class Sampled:
 
     def look(self, head: HeadProduct) -> dict[int, Tensor]:
         """Which rows have a prediction above .1; the logits, if there is room for them."""
-        self.sees = torch.zeros(len(self.targets), dtype=torch.bool, device=head.features[0].device)
+        self.predicts = torch.zeros(len(self.targets), dtype=torch.bool, device=head.features[0].device)
         kept: dict[int, Tensor] = {}
         if self.weigh.penalty:
             for number, (labels, is_picked) in enumerate(self.blocks):
@@ -106,16 +161,16 @@ class Sampled:
                 if len(self.union) * len(z) <= KEEP:
                     kept[number] = z
                 if is_picked:
-                    self.sees |= torch.sigmoid(z.amax(1)) > 0.1
+                    self.predicts |= torch.sigmoid(z.amax(1)) > 0.1
                 for listed in (self.targets.positives, self.targets.others):
                     row, column = listed.within(labels)
-                    self.sees[row[torch.sigmoid(z[row, column]) > 0.1]] = True
+                    self.predicts[row[torch.sigmoid(z[row, column]) > 0.1]] = True
         return kept
 
     def weights(self, like: Tensor) -> tuple[Tensor, Tensor]:
         observed, both = self.targets.counts(None), self.targets.counts(self.picked)
         return self.weigh.of_rows(
-            observed[:, None], len(self.picked) - both[:, None], self.sees[:, None], self.context, like.dtype
+            observed[:, None], len(self.picked) - both[:, None], self.predicts[:, None], self.context, like.dtype
         )
 
     def betas(self, like: Tensor) -> tuple[float, float]:

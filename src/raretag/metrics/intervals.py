@@ -29,7 +29,8 @@ from raretag.core import chance
 from raretag.core.errors import UserError
 from raretag.core.targets import Targets
 from raretag.metrics.decisions import decide
-from raretag.metrics.grouped import means_of_columns, number_or_none
+from raretag.metrics.evaluation import means_of_columns
+from raretag.metrics.scored import number_or_none
 from raretag.metrics.weighted import WeightedAveragePrecision, WeightedF1, WeightedMeasure
 
 Metric = Literal["mAP", "F1"]
@@ -42,7 +43,7 @@ _RESAMPLES_AT_ONCE = 256  # a row of weights then stays in the cache while segme
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """NaN stands for "there was nothing to evaluate"."""
+    """A number and its bootstrap interval; NaN stands for "there was nothing to evaluate"."""
 
     value: float  # on the items themselves
     mean: float  # over resamples, as the next three
@@ -58,6 +59,8 @@ class Interval:
 
 @dataclass(frozen=True, slots=True)
 class Difference(Interval):
+    """The difference of two models, its interval and its p-value."""
+
     p_value: float  # two-sided, of "there is no difference"; never 0
 
 
@@ -76,6 +79,12 @@ def bootstrap(
 
     logits      [N, C] of one model, or a list of those of several seeds, whose mean is then the number
     thresholds  for F1: probabilities, one or [C]; or a list of those, one for each seed
+
+    >>> import torch, raretag
+    >>> targets = raretag.Targets.from_dense([[1, 0], [1, 1], [0, float("nan")]])
+    >>> logits = torch.tensor([[2.0, -1.0], [-0.5, 0.3], [1.0, 0.0]])
+    >>> raretag.metrics.bootstrap(logits, targets, resamples=100)["total"].value
+    0.9166666666666666
     """
     model = _measures(logits, targets, metric, thresholds)
     table = resampled([model], len(targets), groups or {}, resamples=resamples, seed=seed)[0]
@@ -95,7 +104,15 @@ def paired_difference(
     level: float = 0.95,
     seed: int = 0,
 ) -> dict[str, Difference]:
-    """The number of a minus that of b, each a mean over its seeds. Both were tested on the same items."""
+    """The number of a minus that of b, each a mean over its seeds. Both were tested on the same items.
+
+    >>> import torch, raretag
+    >>> targets = raretag.Targets.from_dense([[1, 0], [1, 1], [0, float("nan")]])
+    >>> logits = torch.tensor([[2.0, -1.0], [-0.5, 0.3], [1.0, 0.0]])
+    >>> difference = raretag.metrics.paired_difference(logits, -logits, targets, resamples=100)["total"]
+    >>> round(difference.value, 4), difference.resamples
+    (0.25, 96)
+    """
     return paired_differences(
         {"a": logits_a, "b": logits_b},
         targets,
@@ -119,9 +136,16 @@ def paired_differences(
     level: float = 0.95,
     seed: int = 0,
 ) -> dict[tuple[str, str], dict[str, Difference]]:
-    """The difference of each two models, first minus second. Each model is resampled once, not once a pair.
+    """The difference of each two models, first minus second. Each model is resampled once, not once per pair.
 
-    p-values are those of one question each: who asks many must correct for it (Holm).
+    p-values are those of one question each: correct for many of them (Holm).
+
+    >>> import torch, raretag
+    >>> targets = raretag.Targets.from_dense([[1, 0], [1, 1], [0, float("nan")]])
+    >>> logits = torch.tensor([[2.0, -1.0], [-0.5, 0.3], [1.0, 0.0]])
+    >>> models = {"a": logits, "b": -logits, "c": logits + 1}
+    >>> list(raretag.metrics.paired_differences(models, targets, resamples=10))
+    [('a', 'b'), ('a', 'c'), ('b', 'c')]
     """
     cuts = thresholds or {}
     measures = [_measures(logits, targets, metric, cuts.get(name, 0.5)) for name, logits in models.items()]
@@ -195,7 +219,7 @@ def _mean_of_seeds(tables: list[Table]) -> Table:
 
 
 def difference_of(differences: Tensor, level: float = 0.95) -> Difference:
-    """What [1 + R] differences say, of which the first is that of the items themselves."""
+    """The summary of [1 + R] differences, of which the first is that of the items themselves."""
     drawn = differences[1:]
     known = drawn[~drawn.isnan()]
     fewer = min(int((known <= 0).sum()), int((known >= 0).sum()))

@@ -1,4 +1,11 @@
-r"""Sums of precision at positives, for many classes at once.
+r"""Average precision of each class, over its observed items.
+
+Paper and code::
+
+    AP = sum_k (R_k - R_{k-1}) P_k
+
+over the thresholds k; all items with the same score share one threshold, as in scikit-learn. So AP does not depend on
+the order of the items. A class without an observed positive has no AP (NaN) and is excluded from means.
 
 The precision at a positive is the number of positives at or above its score divided by the number of observed items
 there. So sort the scores of a class without labels or indices, which numpy does with vector instructions, and search
@@ -11,14 +18,84 @@ that then has an equal is counted again with what was not rounded.
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterator
+from typing import Any, Literal, get_args
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from raretag.core.errors import UserError
 from raretag.core.numerics import in_full_precision
+from raretag.core.targets import Targets
+from raretag.metrics.scored import Scored, mean_of_known
+
+Ties = Literal["grouped", "order"]
+
+_ENTRIES_AT_ONCE = 2**23
+
+
+def average_precision(scores: Tensor, targets: Targets, *, ties: Ties = "grouped") -> Tensor:
+    """AP [C] in float64; NaN for excluded classes. `scores` are logits or probabilities: only their order counts.
+
+    `ties="order"` is for comparing with tables made by code in the style of ASL: items stand in the order of
+    `numpy.argsort(scores)[::-1]`, precision is averaged over positives and divided by (their number + 1e-8). In ties it
+    depends on the order of the rows, and, as numpy's default sort is not stable, on the processor; so did the tables.
+
+    >>> import torch, raretag
+    >>> targets = raretag.Targets.from_dense([[1, 0], [1, 1], [0, float("nan")]])
+    >>> logits = torch.tensor([[2.0, -1.0], [-0.5, 0.3], [1.0, 0.0]])
+    >>> raretag.metrics.average_precision(logits, targets)
+    tensor([0.8333, 1.0000], dtype=torch.float64)
+    """
+    if ties not in get_args(Ties):
+        raise UserError(f"ties is {ties!r}; expected one of {', '.join(map(repr, get_args(Ties)))}")
+    positive = Scored(scores, targets).positive
+    observed = None if targets.observed.all() else targets.observed
+    sums_of = _sums_in_row_order if ties == "order" else sums_on_device if scores.is_cuda else precision_sums
+    result = torch.empty(scores.shape[1], dtype=torch.float64)
+    for block in _blocks(*scores.shape):
+        known = None if observed is None else observed[:, block]
+        total, found = sums_of(scores.detach()[:, block], known, positive[:, block])
+        share = total / (found.double() + (1e-8 if ties == "order" else 0.0))
+        result[block] = torch.where(found > 0, share, torch.nan).cpu()
+    return result
+
+
+def mean_average_precision(scores: Tensor, targets: Targets) -> float:
+    """mAP: the mean over the classes that have an observed positive; NaN if none has.
+
+    For means over head, medium and tail: `grouped_means(average_precision(scores, targets), groups)`.
+
+    >>> import torch, raretag
+    >>> targets = raretag.Targets.from_dense([[1, 0], [1, 1], [0, float("nan")]])
+    >>> logits = torch.tensor([[2.0, -1.0], [-0.5, 0.3], [1.0, 0.0]])
+    >>> raretag.metrics.mean_average_precision(logits, targets)
+    0.9166666666666666
+    """
+    return mean_of_known(average_precision(scores, targets))
+
+
+def _blocks(items: int, classes: int) -> Iterator[slice]:
+    """Blocks of classes: what is sorted is a copy, and need not be one of everything."""
+    step = max(1, _ENTRIES_AT_ONCE // max(1, items))
+    return (slice(start, start + step) for start in range(0, classes, step))
+
+
+def _sums_in_row_order(scores: Tensor, observed: Tensor | None, positive: Tensor) -> tuple[Tensor, Tensor]:
+    """The order-dependent sum of each column of [N, L], and its positives."""
+    hit = positive.T.cpu().numpy()
+    known = np.ones_like(hit) if observed is None else observed.T.cpu().numpy()
+    score = in_full_precision(scores.T.cpu()).contiguous().numpy()
+    total = torch.zeros(len(score), dtype=torch.float64)
+    for line in range(len(score)):
+        best_first = np.argsort(score[line, known[line]])[::-1]
+        hits = hit[line, known[line]][best_first]
+        precision = np.cumsum(hits) / np.arange(1, len(hits) + 1)
+        total[line] = precision[hits].sum()
+    return total, torch.from_numpy(hit.sum(1))
+
 
 Floats = NDArray[np.floating[Any]]
 Counts = NDArray[np.int64]

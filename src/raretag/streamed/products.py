@@ -1,9 +1,10 @@
-"""The matrix products of a linear head for some labels at a time."""
+"""The matrix products of a linear head for some labels at a time, and row sums of -log(1 - p) with few passes."""
 
 from __future__ import annotations
 
 import torch
 from torch import Tensor
+from torch.nn.functional import softplus
 
 Numbers = slice | Tensor
 Slopes = tuple[Numbers, Numbers, Tensor, Tensor]  # labels, where they lie in the gradients, slopes, share of the loss
@@ -50,3 +51,28 @@ class Gradients:
     def found(self) -> tuple[Tensor, list[Tensor], list[Tensor]]:
         features = [x if self.scale == 1.0 else x.mul_(self.scale) for x in self.of_features]
         return features[0] if self.head.single else torch.stack(features, 1), self.of_weights, self.of_biases
+
+
+HIGH = 20.0  # e^80 is still a float32
+
+
+class LogSum:
+    """Keeps room for one block, so that the next of its size needs none. What it gives is valid until the next call."""
+
+    def __init__(self) -> None:
+        self.p, self.e, self.more = (torch.empty(0) for _ in range(3))
+
+    def __call__(self, z: Tensor) -> tuple[Tensor, Tensor]:
+        """Sum over the row of log(1 + e^z) [B], and p = e^z / (1 + e^z) [B, c]."""
+        if self.p.shape != z.shape or self.p.dtype != z.dtype or self.p.device != z.device:
+            self.p, self.e, self.more = (torch.empty_like(z) for _ in range(3))
+        if z.shape[1] % 4 or not z.numel() or float(z.max()) > HIGH:
+            return softplus(z).sum(1), torch.sigmoid(z, out=self.p)
+        e = torch.exp(z, out=self.e)
+        more = torch.add(e, 1.0, out=self.more)
+        torch.div(e, more, out=self.p)
+        # (1 + a)(1 + b) = 1 + (a + (1 + a) b): one logarithm for four labels, and none of the small e^z is lost.
+        half, quarter = z.shape[1] // 2, z.shape[1] // 4
+        two = torch.addcmul(e[:, :half], more[:, :half], e[:, half:], out=e[:, :half])
+        four = torch.addcmul(two[:, :quarter], two[:, :quarter], two[:, quarter:], out=more[:, :quarter])
+        return torch.log1p(four.add_(two[:, quarter:])).sum(1), self.p
