@@ -20,7 +20,7 @@ from raretag.core.targets import Targets
 from raretag.engine.config import Config, checked, compose, read
 from raretag.engine.run import run
 from raretag.engine.sources import group_counts, load
-from raretag.labels.groups import groups
+from raretag.labels.counts import groups
 from raretag.metrics import decisions
 from raretag.metrics.calibration import calibration_error, class_calibration_error
 from raretag.metrics.thresholds import best_f1_thresholds

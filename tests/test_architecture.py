@@ -23,13 +23,13 @@ MAY_IMPORT = {
     "report": set(),
     "methods": {"core", "objective", "sampling", "models"},
     "solvers": {"core", "objective", "models"},
-    "engine": {"core", "labels", "metrics"},
-    "suggest": {"core", "labels", "metrics", "engine"},
+    "engine": {"core", "labels", "data", "metrics"},
+    "suggest": {"core", "labels", "data", "metrics", "engine"},
     # reads new items as `data` reads those of training, and rebuilds the model as `engine` builds it
     "serve": {"core", "labels", "metrics", "data", "engine"},
 }
-MAY_IMPORT["recommend"] = {"core", "labels", "metrics", "engine"}  # runs candidates and compares them
-MAY_IMPORT["figures"] = {"core", "labels", "engine"}  # reads runs, and makes their data and models again
+MAY_IMPORT["recommend"] = {"core", "labels", "data", "metrics", "engine"}  # runs candidates and compares them
+MAY_IMPORT["figures"] = {"core", "labels", "data", "engine"}  # reads runs, and makes their data and models again
 MAY_IMPORT["bench"] = set(MAY_IMPORT)
 MAY_IMPORT["cli"] = set(MAY_IMPORT)
 FILES = sorted(SOURCE.rglob("*.py"))

@@ -7,7 +7,7 @@ import sys
 import numpy as np
 import pytest
 
-from raretag.labels.describe import describe
+from raretag.labels.counts import describe
 from raretag.labels.store import LabelStore
 from raretag.report.distribution import draw
 

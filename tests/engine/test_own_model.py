@@ -6,7 +6,7 @@ import torch
 from torch import nn
 
 from raretag.core.errors import UserError
-from raretag.data.python import from_arrays
+from raretag.data import from_arrays
 from raretag.engine.config import compose
 from raretag.engine.run import run
 

@@ -12,7 +12,7 @@ from sklearn.metrics import average_precision_score
 
 from raretag.core.errors import UserError
 from raretag.core.targets import Targets
-from raretag.data.python import from_arrays
+from raretag.data import from_arrays
 from raretag.engine.config import compose
 from raretag.engine.run import run, said_of_partial_truth
 from raretag.metrics import decisions

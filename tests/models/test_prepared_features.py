@@ -7,13 +7,13 @@ import pytest
 import torch
 from scipy import sparse
 
+from raretag.data import from_arrays
+from raretag.data.dataset import TensorInputs
 from raretag.data.inputs.features import Features
-from raretag.data.python import from_arrays
 from raretag.engine import features
 from raretag.engine.build import build_fabric, prepare
 from raretag.engine.config import compose
 from raretag.engine.features import suited
-from raretag.labels.collection import TensorInputs
 
 RANDOM = np.random.default_rng(0)
 COUNTS = RANDOM.poisson(0.2, (60, 5)).astype(np.float32)

@@ -10,7 +10,7 @@ import torch
 from scipy.sparse import csr_array
 
 from raretag.core.errors import UserError
-from raretag.data.python import from_arrays
+from raretag.data import from_arrays
 from raretag.engine.config import compose
 from raretag.metrics.bootstrap import Difference
 from raretag.recommend.candidates import candidates, entrants

@@ -11,7 +11,7 @@ from raretag.core.method import build_method
 from raretag.core.registry import build
 from raretag.core.statistics import LabelStatistics
 from raretag.core.targets import Targets
-from raretag.data.python import from_arrays
+from raretag.data import from_arrays
 from raretag.engine.config import compose
 from raretag.engine.run import run
 from raretag.solvers.committee import highest

@@ -12,7 +12,7 @@ from scipy import sparse
 from sklearn.linear_model import LogisticRegression
 
 from raretag.core.targets import Targets
-from raretag.data.python import from_arrays
+from raretag.data import from_arrays
 from raretag.engine.config import compose
 from raretag.engine.run import run
 from raretag.metrics.average_precision import average_precision

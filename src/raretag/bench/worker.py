@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import Any
 
 from raretag.core.errors import DataAbsentError, UserError
+from raretag.data.dataset import DataSet
 from raretag.engine.config import Data, checked, compose, read
 from raretag.engine.run import run
 from raretag.engine.sources import load
-from raretag.labels.collection import DataSet
 
 
 @lru_cache(maxsize=1)

@@ -30,7 +30,7 @@ def inspect_data(
         raise UserError(f"the picture '{picture}' must end in one of {', '.join(PICTURES)}")
 
     from raretag.engine.sources import look  # torch is loaded here
-    from raretag.labels.describe import describe
+    from raretag.labels.counts import describe
 
     found = look(config.data, config.seed)
     console = screen()

@@ -60,7 +60,7 @@ def apply_answers(
 
 
 def into_table(config: Config, given: list[Any], out: Path) -> Any:
-    from raretag.data.writing.cells import Writer
+    from raretag.data.table.rewrite import Writer
     from raretag.engine.sources import find_source
     from raretag.labels.corrections import Places
     from raretag.suggest.settle import settle

@@ -13,7 +13,7 @@ import torch
 
 from raretag.cli.screen import screen
 from raretag.core.errors import UserError
-from raretag.data.inputs.shown import Shown, shown
+from raretag.data.inputs.preview import Preview, preview
 from raretag.engine.finished import Finished, Known, open_run
 from raretag.metrics.bootstrap import bootstrap, paired_differences
 from raretag.report.comparison import Comparison
@@ -111,11 +111,11 @@ def examples(run: Finished, study: Study) -> list[Example]:
 
 def example(run: Finished, study: Study, pick: Pick) -> Example:
     names = study.labels
-    item, look = f"{pick.split} item {pick.row}", Shown()
+    item, look = f"{pick.split} item {pick.row}", Preview()
     present: tuple[str, ...] = ()
     if run.data is not None:
         items = getattr(run.data, pick.split)
-        item, look = str(items.labels.ids[pick.row]), shown(items.inputs, pick.row)
+        item, look = str(items.labels.ids[pick.row]), preview(items.inputs, pick.row)
         row = items.labels.targets(torch.tensor([pick.row])).positive[0]
         present = tuple(names[label] for label in (row > 0.5).nonzero().flatten().tolist())
     elif pick.split == "test" and study.judged is not None:

@@ -18,6 +18,7 @@ from raretag.core import registry as registry
 from raretag.core.errors import UserError
 from raretag.core.method import Method, make_method
 from raretag.core.statistics import LabelStatistics
+from raretag.data.dataset import DataSet
 from raretag.engine.card import RawInputs
 from raretag.engine.config import Config, Named, Train
 from raretag.engine.default import with_method, without_use
@@ -25,8 +26,7 @@ from raretag.engine.encode import digest_of, encoded
 from raretag.engine.features import before, learn_scale, suited
 from raretag.engine.fit import Sampler, Training
 from raretag.engine.sources import group_counts, load, positives_of
-from raretag.labels.collection import DataSet
-from raretag.labels.groups import groups
+from raretag.labels.counts import groups
 
 INPUT_ROLES = ("images", "text", "features", "id")  # columns of a table that a model's user needs too
 

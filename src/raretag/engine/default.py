@@ -7,8 +7,8 @@ from collections.abc import Callable
 import torch
 
 from raretag.core.method import Method
+from raretag.data.dataset import DataSet
 from raretag.engine.config import Config, Train
-from raretag.labels.collection import DataSet
 
 ENTRIES = 2**26  # of the label matrix, which a method that solves keeps whole
 WEIGHTS = 2**23  # labels x columns; the solver keeps about twenty times that

@@ -17,8 +17,8 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
+from raretag.data.dataset import DataSet, Items, TensorInputs
 from raretag.engine.loader import inputs_of
-from raretag.labels.collection import DataSet, Items, TensorInputs
 
 SAMPLE = 16  # items whose inputs are part of the hash
 

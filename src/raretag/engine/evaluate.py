@@ -10,9 +10,9 @@ from torch import Tensor, nn
 
 from raretag.core import processes
 from raretag.core.method import Method
+from raretag.data.dataset import Items
 from raretag.engine.batches import share
 from raretag.engine.loader import inputs_of
-from raretag.labels.collection import Items
 
 
 @torch.no_grad()

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from raretag.core import registry as registry
-from raretag.labels.collection import Inputs
+from raretag.data.dataset import Inputs
 
 Rule = Literal["auto", "raw", "counts", "dense", "rows"]
 SAMPLE = 2048  # training items that are looked at to choose

@@ -13,10 +13,10 @@ from torch import Tensor
 
 from raretag.core.errors import UserError
 from raretag.core.targets import Targets
+from raretag.data.dataset import DataSet
 from raretag.engine import evidence
 from raretag.engine.config import checked, read
 from raretag.engine.sources import load
-from raretag.labels.collection import DataSet
 
 Known = dict[str, DataSet | str]  # data sets by their settings, so that runs on the same one read it once; or why not
 

@@ -17,12 +17,12 @@ from raretag.core import chance, processes
 from raretag.core.context import Context
 from raretag.core.method import Method
 from raretag.core.targets import Targets
+from raretag.data.dataset import Items
 from raretag.engine.batches import cut, share
 from raretag.engine.config import Train
 from raretag.engine.loader import inputs_of
 from raretag.engine.progress import Progress, Step, diverged
 from raretag.engine.schedule import factor
-from raretag.labels.collection import Items
 from raretag.labels.store import LabelStore
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
-from raretag.labels.collection import Inputs, Items
+from raretag.data.dataset import Inputs, Items
 
 
 def inputs_of(items: Items, shares: list[Tensor], epoch: int | None, workers: int) -> Iterator[tuple[Tensor, Tensor]]:

@@ -20,13 +20,13 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from raretag.core.errors import UserError
+from raretag.data.dataset import DataSet
 from raretag.engine.best import Best
 from raretag.engine.build import Prepared, build_backbone, build_fabric, input_shape, prepare
 from raretag.engine.config import Config, Encoder
 from raretag.engine.encode import encoded
 from raretag.engine.fit import fit
 from raretag.engine.run import learn, predicted
-from raretag.labels.collection import DataSet
 from raretag.labels.split import split
 
 Watch = Callable[[int, int], None]  # the fold, and how many epochs of it are done

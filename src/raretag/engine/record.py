@@ -14,8 +14,8 @@ import torch
 
 import raretag
 from raretag.core.method import Method
+from raretag.data.dataset import DataSet
 from raretag.engine.config import Config
-from raretag.labels.collection import DataSet
 
 
 def environment() -> dict[str, Any]:

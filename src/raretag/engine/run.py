@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from raretag.core.context import Context
 from raretag.core.errors import UserError
 from raretag.core.words import some
+from raretag.data.dataset import DataSet, Items
 from raretag.engine import evidence, state
 from raretag.engine.best import Best
 from raretag.engine.build import Prepared, build_fabric, prepare
@@ -26,7 +27,6 @@ from raretag.engine.folder import refuse_existing
 from raretag.engine.log import Log
 from raretag.engine.progress import Step
 from raretag.engine.record import record_of, write_json, write_text
-from raretag.labels.collection import DataSet, Items
 from raretag.metrics import hidden
 from raretag.metrics.average_precision import average_precision
 from raretag.metrics.calibration import calibration_error
@@ -54,7 +54,7 @@ def run(
 ) -> dict[str, Any]:
     """Train, evaluate, write everything into `folder`, and return the record.
 
-    From Python `data` may be a data set of your own (raretag.data.python makes one from arrays) and `model` any module
+    From Python `data` may be a data set of your own (raretag.data.from_arrays makes one) and `model` any module
     from inputs to logits; else they are made as the configuration says. `watch` sees every step; a method without steps
     tells `solving` how far it is, 0 to 1.
     """

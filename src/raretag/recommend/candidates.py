@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import torch
 
 from raretag.core import registry as registry
+from raretag.data.dataset import DataSet
 from raretag.engine.config import Config
 from raretag.engine.sources import positives_of
-from raretag.labels.collection import DataSet
 
 
 @dataclass(frozen=True)

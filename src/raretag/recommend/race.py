@@ -28,10 +28,10 @@ from torch import Tensor
 
 from raretag.core.errors import UserError
 from raretag.core.targets import Targets
+from raretag.data.dataset import DataSet
 from raretag.engine.config import Config
 from raretag.engine.out_of_fold import train_without, with_features
 from raretag.engine.sources import positives_of
-from raretag.labels.collection import DataSet
 from raretag.labels.split import split
 from raretag.metrics.bootstrap import Difference, difference_of, resampled
 from raretag.metrics.weighted import WeightedAveragePrecision

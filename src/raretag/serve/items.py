@@ -15,11 +15,11 @@ from scipy import sparse
 from torch import Tensor
 
 from raretag.core.errors import UserError
+from raretag.data.dataset import Inputs, Selected, TensorInputs
 from raretag.data.inputs.described import inputs_from
 from raretag.data.inputs.features import not_finite
 from raretag.data.inputs.images import Images, in_colour, squared, verify
-from raretag.data.reading.bad_items import settle
-from raretag.labels.collection import Inputs, Selected, TensorInputs
+from raretag.data.table.inputs import settle
 
 
 @dataclass(frozen=True)

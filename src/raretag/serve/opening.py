@@ -11,8 +11,8 @@ from typing import Any
 from raretag.core import registry as registry
 from raretag.core.errors import UserError
 from raretag.data.inputs.features import read_features
-from raretag.data.reading.roles import FEATURE_FILES, IMAGE_ENDINGS
-from raretag.data.reading.source import ENDINGS, open_source
+from raretag.data.table.formats import ENDINGS, open_source
+from raretag.data.table.roles import FEATURE_FILES, IMAGE_ENDINGS
 from raretag.engine.build import input_shape, raw_inputs
 from raretag.engine.card import config_of
 from raretag.engine.config import Config, Data, data_of

@@ -11,8 +11,8 @@ import torch
 from torch import Tensor, nn
 
 from raretag.core.errors import UserError
+from raretag.data.dataset import Inputs
 from raretag.engine.card import read_card
-from raretag.labels.collection import Inputs
 from raretag.serve.items import Stream
 from raretag.serve.network import Network, load_network
 from raretag.serve.opening import Opening, open_items

@@ -13,11 +13,10 @@ import pyarrow as pa
 
 from raretag.core.errors import UserError
 from raretag.core.registry import nearest
-from raretag.data.reading.columns import CellError, is_list, is_text, narrowed, numbers, rows_of_numbers, shown, texts
-from raretag.data.reading.parquet import target
-from raretag.data.reading.paths import inside
-from raretag.data.reading.roles import IDS, IMAGE_ENDINGS, TEXTS
-from raretag.data.reading.source import Head, Source
+from raretag.data.files import inside
+from raretag.data.table.cells import CellError, is_list, is_text, narrowed, numbers, quoted, rows_of_numbers, texts
+from raretag.data.table.formats import Head, Source, target
+from raretag.data.table.roles import IDS, IMAGE_ENDINGS, TEXTS
 from raretag.serve.items import Block, Maker
 
 
@@ -106,7 +105,7 @@ def _obvious(source: Source, make: Maker, role: str, id_: str | None) -> list[st
     else:
         words = [c for likely in TEXTS for c in words if c.lower() == likely][:1] or words
     if len(words) != 1:
-        candidates = shown(words) if words else "none"
+        candidates = quoted(words) if words else "none"
         raise UserError(
             f"{source.path.name}: which column holds the {role}? candidates: {candidates}; "
             "name it with --column, or columns=[...]"

@@ -9,12 +9,12 @@ from pathlib import Path
 import numpy as np
 
 from raretag.core.errors import UserError
+from raretag.data.dataset import DataSet
 from raretag.engine.config import Config
 from raretag.engine.out_of_fold import Watch, out_of_fold
 from raretag.engine.sources import find_source, group_counts, load
-from raretag.labels.collection import DataSet
 from raretag.labels.corrections import Places
-from raretag.labels.groups import groups
+from raretag.labels.counts import groups
 from raretag.suggest.answers import NO, YES, Answer
 from raretag.suggest.listing import Listing, Suggestion, list_suggestions
 

@@ -18,7 +18,7 @@ from raretag.engine.config import Config, Data, checked, compose, read
 from raretag.engine.evaluate import logits_of
 from raretag.engine.sources import find_source, hidden, load, long_tailed
 from raretag.figures.parts.runs import Run
-from raretag.labels.groups import groups
+from raretag.labels.counts import groups
 from raretag.labels.store import LabelStore
 
 Split = Literal["train", "validation", "test"]
