@@ -27,7 +27,7 @@ from scipy.sparse import csr_array
 from raretag.core.context import Context
 from raretag.core.method import build_method
 from raretag.core.targets import Targets
-from raretag.labels.describe import describe
+from raretag.labels.counts import describe
 from raretag.labels.split import split
 from raretag.labels.store import LabelStore
 from raretag.metrics.evaluation import evaluate

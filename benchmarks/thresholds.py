@@ -20,7 +20,7 @@ from raretag.config.settings import Config, checked, compose, read
 from raretag.core.targets import Targets
 from raretag.data.sources import group_counts, load
 from raretag.engine.run import run
-from raretag.labels.groups import groups
+from raretag.labels.counts import groups
 from raretag.metrics import decisions
 from raretag.metrics.calibration import best_f1_thresholds, calibration_error, class_calibration_error
 from raretag.metrics.tuning import tune

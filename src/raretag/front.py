@@ -15,7 +15,7 @@ from raretag.core.listener import Listener
 from raretag.core.method import Method, OwnLoss
 from raretag.core.registry import nearest
 from raretag.core.solver import Solver
-from raretag.labels.collection import DataSet
+from raretag.data.dataset import DataSet
 from raretag.runs import run as runs
 from raretag.runs.record import Metrics
 

@@ -13,7 +13,7 @@ from sklearn.metrics import average_precision_score
 from raretag.config.settings import compose
 from raretag.core.errors import UserError
 from raretag.core.targets import Targets
-from raretag.data.python import from_arrays
+from raretag.data.arrays import from_arrays
 from raretag.engine.measure import sentence_on_partial_truth
 from raretag.metrics import decisions
 from raretag.metrics.bounds import average_precision_bounds, decision_bounds, micro_bounds

@@ -10,7 +10,7 @@ import pytest
 from raretag.config.settings import compose
 from raretag.core.errors import UserError
 from raretag.core.listener import Listener
-from raretag.data.python import from_arrays
+from raretag.data.arrays import from_arrays
 from raretag.engine import run as engine
 from raretag.suggest.answers import read
 from raretag.suggest.job import suggest

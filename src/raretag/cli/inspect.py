@@ -48,7 +48,7 @@ def inspect(
         check_picture(picture)
 
     from raretag.data.sources import look  # torch is loaded here
-    from raretag.labels.describe import describe
+    from raretag.labels.counts import describe
 
     found = look(settings.data, settings.seed)
     console = screen()

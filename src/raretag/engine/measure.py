@@ -11,8 +11,8 @@ from torch import Tensor
 from raretag.core.listener import Listener, Step
 from raretag.core.method import Method
 from raretag.core.solver import Solver
+from raretag.data.dataset import Items
 from raretag.engine.prepare import Prepared
-from raretag.labels.collection import Items
 from raretag.metrics import hidden
 from raretag.metrics.calibration import calibration_error
 from raretag.metrics.evaluation import evaluate, grouped_means

@@ -17,7 +17,7 @@ from torch import Tensor
 from raretag.core.files import replacing
 from raretag.core.targets import LabelStatistics
 from raretag.core.targets import Targets
-from raretag.labels.collection import DataSet
+from raretag.data.dataset import DataSet
 from raretag.labels.store import LabelStore
 
 FILE = "evidence.safetensors"

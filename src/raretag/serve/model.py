@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from raretag.core.errors import UserError
-from raretag.labels.collection import Inputs
+from raretag.core.protocols import Inputs
 from raretag.runs.card import Card, read_card
 from raretag.runs.run import Run
 from raretag.serve.network import Network, load_network, network_of

@@ -15,11 +15,11 @@ from raretag.config.settings import Config, checked, compose, data_of, put
 from raretag.core.errors import UserError
 from raretag.core.listener import SILENT, Listener
 from raretag.core.protocols import HasContents
+from raretag.data.dataset import DataSet
 from raretag.data.sources import find_source, group_counts, load
 from raretag.engine.out_of_fold import out_of_fold
-from raretag.labels.collection import DataSet
 from raretag.labels.corrections import Places
-from raretag.labels.groups import groups
+from raretag.labels.counts import groups
 from raretag.runs.card import read_card
 from raretag.runs.run import Run
 from raretag.suggest.answers import NO, YES, Answer, read
