@@ -18,7 +18,7 @@ import raretag
 from raretag.config.settings import Config, compose
 from raretag.core.errors import UserError
 from raretag.core.listener import Listener
-from raretag.data.python import from_arrays
+from raretag.data.arrays import from_arrays
 from raretag.data.sources import load as load_data
 from raretag.engine import run as engine
 from raretag.runs.card import read_card, seal_of

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 if TYPE_CHECKING:
     from torch import Tensor
 
+    from raretag.core.targets import LabelStatistics, Targets
+
 
 @runtime_checkable
 class Sampler(Protocol):
@@ -39,6 +41,19 @@ class Named(Protocol):
 
 
 @runtime_checkable
+class Labels(Protocol):
+    """The labels of a whole data set, as a method needs them: `LabelStore` is one."""
+
+    def __len__(self) -> int: ...
+
+    def statistics(self) -> LabelStatistics: ...
+
+    def targets(self, rows: Any = None) -> Targets:
+        """The labels of these rows, or of all."""
+        ...
+
+
+@runtime_checkable
 class Describes(Protocol):
     """Inputs that can say how a raw item (a path, a text, a row of numbers) becomes a tensor."""
 
@@ -64,9 +79,9 @@ class CountsCorrections(Protocol):
 
 
 @runtime_checkable
-class HasContents(Protocol):
+class HasPreviews(Protocol):
     """A data source that can look up what a person needs to see of an item."""
 
-    def shown(self, items: set[str]) -> dict[str, dict[str, str]]:
+    def previews(self, items: set[str]) -> dict[str, dict[str, str]]:
         """By item {"text": ...} or {"image": path}; empty where the items are only numbers."""
         ...

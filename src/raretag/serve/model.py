@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from raretag.core.errors import UserError
-from raretag.labels.collection import Inputs
+from raretag.core.protocols import Inputs
 from raretag.runs.card import Card, read_card
 from raretag.serve.network import Network, load_network, network_of
 from raretag.serve.predictions import Predictions

@@ -15,7 +15,7 @@ from raretag.config.settings import Config, Named
 from raretag.core import registry
 from raretag.core.errors import UserError
 from raretag.core.method import Method, make_method
-from raretag.core.statistics import LabelStatistics
+from raretag.core.targets import LabelStatistics
 from raretag.models.assemble import build_backbone, build_model, width_after
 from raretag.models.pretrained import digest_of
 from raretag.runs.card import Card, check_weights

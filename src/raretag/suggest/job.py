@@ -14,12 +14,12 @@ import numpy as np
 from raretag.config.settings import Config, checked, compose, data_of, put
 from raretag.core.errors import UserError
 from raretag.core.listener import SILENT, Listener
-from raretag.core.protocols import HasContents
+from raretag.core.protocols import HasPreviews
+from raretag.data.dataset import DataSet
 from raretag.data.sources import find_source, group_counts, load
 from raretag.engine.out_of_fold import out_of_fold
-from raretag.labels.collection import DataSet
 from raretag.labels.corrections import Places
-from raretag.labels.groups import groups
+from raretag.labels.counts import groups
 from raretag.runs.card import read_card
 from raretag.runs.run import Run
 from raretag.suggest.answers import NO, YES, Answer, read
@@ -97,7 +97,7 @@ def suggest(
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary) if trained.folder is None else trained.folder / "out_of_fold"
         found, _ = suggest_for(config, folder, options, data=items, answered=given, listener=listener)
-    return found if known else with_contents(found, config)
+    return found if known else with_previews(found, config)
 
 
 @dataclass(frozen=True)
@@ -181,12 +181,12 @@ def answer_from_truth(found: Suggestions, data: DataSet) -> Suggestions:
     return replace(found, suggestions=[replace(one, answer=answer(one)) for one in found])
 
 
-def with_contents(found: Suggestions, config: Config) -> Suggestions:
+def with_previews(found: Suggestions, config: Config) -> Suggestions:
     """With texts or image paths of the suggested items, if the data is a table of them."""
     source = find_source(config.data, config.seed)
-    if not isinstance(source, HasContents):
+    if not isinstance(source, HasPreviews):
         return found
-    return replace(found, contents=source.shown({one.item for one in found}))
+    return replace(found, previews=source.previews({one.item for one in found}))
 
 
 def expected_seconds(run: Path, folds: int) -> float:
