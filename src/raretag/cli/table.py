@@ -42,7 +42,7 @@ def results(console: Console, records: dict[str, dict[str, Any]]) -> None:
 def made(data: dict[str, Any]) -> str:
     """What was done to the training labels, in words."""
     done = [] if data["longtail"] == "none" else [f"long tail: {data['longtail']}"]
-    if data["hide"] != "fal":
+    if data["hide"] not in ("none", "fal"):  # fal: the name of none in older records
         done.append(f"training labels hidden: {data['hide'].upper()}" + (f" {data['keep']}" if data["keep"] else ""))
     return f" ({'; '.join(done)})" if done else ""
 

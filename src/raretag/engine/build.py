@@ -25,7 +25,7 @@ from raretag.engine.default import with_method, without_use
 from raretag.engine.encode import digest_of, encoded
 from raretag.engine.features import before, learn_scale, suited
 from raretag.engine.fit import Sampler, Training
-from raretag.engine.sources import group_counts, load, positives_of
+from raretag.engine.sources import group_counts, load
 from raretag.labels.counts import groups
 
 INPUT_ROLES = ("images", "text", "features", "id")  # columns of a table that a model's user needs too
@@ -89,7 +89,7 @@ def prepare(
                 f"'{config.method.name}' has a stage that trains '{stage.trains}', but the model has none such; "
                 f"leave head and branches to the method (it wants the head '{method.head}')"
             )
-    positives = positives_of(data.train.labels)
+    positives = data.train.labels.positives
 
     def make_sampler(name: str | None) -> Sampler:
         chosen = config.sampler.name if name is None else name

@@ -12,21 +12,27 @@ import torch
 from torch import Tensor, nn
 
 from raretag.core import registry as registry
+from raretag.core.protocols import Describes
 from raretag.data.dataset import Inputs
 
-Rule = Literal["auto", "raw", "counts", "dense", "rows"]
+Rule = Literal["auto", "raw", "counts", "dense", "rows", "standardised"]
 SAMPLE = 2048  # training items that are looked at to choose
 MOSTLY = 0.75  # zeros among numbers that are taken for counts
 WIDE = 32  # columns; of fewer, the length of a row says too much to be taken away
 
 
 def suited(rule: Rule, inputs: Inputs) -> Rule:
-    """`auto` replaced: rows if all have length 1, counts if nothing is negative and most is 0; images stay raw."""
+    """`auto` replaced: rows if all have length 1, counts if nothing is negative and most is 0; images stay raw.
+
+    Columns that the data has standardised, as a table does, are not standardised again.
+    """
     if rule != "auto":
         return rule
     rows = torch.linspace(0, len(inputs) - 1, min(SAMPLE, len(inputs)), dtype=torch.float64).long()
     if not len(rows) or inputs.batch(rows[:1]).ndim != 2 or inputs.batch(rows[:1]).shape[1] < WIDE:
         return "raw"
+    if isinstance(inputs, Describes) and inputs.describe().get("scale") is not None:
+        return "standardised"
     zeros, negative, unit, seen = 0, False, True, 0
     for part in rows.split(512):
         values = inputs.batch(part).float()

@@ -18,13 +18,12 @@ PAPERS = {"db-5": {}}
 
 class Cooccurrence:
     def draw(self, words: list[str]) -> Figure:
-        from raretag.engine.sources import positives_of
         from raretag.figures.parts.scores import training_labels
 
         if len(words) != 1:
             raise UserError(f"this figure needs one run or the name of one data set, got {len(words)}")
         title, store, _ = training_labels(words[0])
-        positives = positives_of(store)
+        positives = store.positives
         before, pairs = positives_per_label(positives), pairs_of(positives)
         order = np.argsort(-before, kind="stable")
         order = order[before[order] > 0]  # p(.|j) of a label that is never there does not exist

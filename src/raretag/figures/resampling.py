@@ -19,13 +19,12 @@ PAPERS = {"db-2": {}}
 
 class Resampling:
     def draw(self, words: list[str]) -> Figure:
-        from raretag.engine.sources import positives_of
         from raretag.figures.parts.scores import training_labels
 
         if len(words) != 1:
             raise UserError(f"this figure needs one run or the name of one data set, got {len(words)}")
         title, store, groups = training_labels(words[0])
-        positives = positives_of(store)
+        positives = store.positives
         drawn = registry.build("sampling", "class_aware", {}, positives=positives, seed=0).epoch(0).numpy()
         before, seen = positives_per_label(positives), positives_per_label(positives[drawn])
         expected = len(drawn) * expected_share(pairs_of(positives))

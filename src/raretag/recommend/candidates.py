@@ -9,7 +9,6 @@ import torch
 from raretag.core import registry as registry
 from raretag.data.dataset import DataSet
 from raretag.engine.config import Config
-from raretag.engine.sources import positives_of
 
 
 @dataclass(frozen=True)
@@ -75,7 +74,7 @@ def entrants(data: DataSet, config: Config) -> list[Candidate]:
     """Who should race on this data, with the settings of each."""
     labels = data.train.labels
     statistics = labels.statistics(cooccurrence=False)
-    aware = registry.build("sampling", "class_aware", {}, positives=positives_of(labels), seed=0)
+    aware = labels.sampler("class_aware", seed=0)
     return candidates(
         unknown=bool(statistics.unknown.any()),
         negatives=bool(statistics.negatives.any()),

@@ -31,7 +31,6 @@ from raretag.core.targets import Targets
 from raretag.data.dataset import DataSet
 from raretag.engine.config import Config
 from raretag.engine.out_of_fold import train_without, with_features
-from raretag.engine.sources import positives_of
 from raretag.labels.split import split
 from raretag.metrics.bootstrap import Difference, difference_of, resampled
 from raretag.metrics.weighted import WeightedAveragePrecision
@@ -91,7 +90,7 @@ def race(
     parts = split(data.train.labels, [1.0 / folds] * folds, first.seed).parts
     statistics = data.train.labels.statistics(cooccurrence=False)
     as_absent = not bool(statistics.negatives.any())
-    weight = rarity(positives_of(data.train.labels))
+    weight = rarity(data.train.labels.positives)
     nothing = torch.zeros(len(data.train), data.train.labels.labels, dtype=torch.float64)
     ranks = {one.label: nothing.clone() for one, _ in configs}
     done = {one.label: 0 for one, _ in configs}

@@ -92,7 +92,7 @@ def _without_evidence() -> str:
 
 def _made(data: dict[str, Any]) -> str:
     done = [] if data["longtail"] == "none" else [f"long tail: {data['longtail']}"]
-    if data["hide"] != "fal":
+    if data["hide"] not in ("none", "fal"):  # fal: the name of none in older records
         kept = f", {100 * data['keep']:g} % kept" if data["keep"] else ""
         done.append(f"training labels hidden: {data['hide'].upper()}{kept}")
     return f" ({'; '.join(done)})" if done else ""

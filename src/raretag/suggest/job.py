@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from raretag.core.errors import UserError
+from raretag.core.protocols import PreviewsItems
 from raretag.data.dataset import DataSet
 from raretag.engine.config import Config
 from raretag.engine.out_of_fold import Watch, out_of_fold
@@ -87,5 +88,5 @@ def from_truth(listing: Listing, data: DataSet) -> Listing:
 def shown(config: Config, listing: Listing) -> dict[str, dict[str, str]]:
     """Texts or image paths of the suggested items, if the data are a table of them."""
     source = find_source(config.data, config.seed)
-    show = getattr(source, "shown", None)
-    return show({one.item for one in listing.suggestions}) if callable(show) else {}
+    wanted = {one.item for one in listing.suggestions}
+    return source.previews(wanted) if isinstance(source, PreviewsItems) else {}

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from raretag.core import registry as registry
 from raretag.core.errors import UserError
+from raretag.core.protocols import LabelsAlone
 from raretag.engine.build import build_fabric, prepare
 from raretag.engine.config import Config, Data, checked, compose, read
 from raretag.engine.evaluate import logits_of
@@ -31,7 +32,7 @@ def config_of(run: Run) -> Config:
 def labels_of(settings: Data, seed: int, split: Split) -> LabelStore:
     """Labels alone where the source can give them without inputs."""
     source = find_source(settings, seed)
-    if not callable(getattr(source, "labels", None)):
+    if not isinstance(source, LabelsAlone):
         store: LabelStore = getattr(load(settings, seed), split).labels
         return store
     store = source.labels()[split]
