@@ -26,10 +26,9 @@ from raretag.engine.log import Log
 from raretag.engine.progress import Step
 from raretag.engine.record import record_of, write_json, write_text
 from raretag.labels.collection import DataSet, Items
-from raretag.metrics import decisions
 from raretag.metrics.calibration import calibration_error
 from raretag.metrics.evaluation import evaluate, grouped_means
-from raretag.metrics.partial_labels import partial_truth
+from raretag.metrics.partial_labels import HiddenCounts, micro_hidden_recall, partial_truth
 from raretag.metrics.precision_curve import average_precision
 from raretag.metrics.scored import number_or_none
 from raretag.metrics.tuning import Tuned, tune
@@ -214,8 +213,8 @@ def hidden_recall(prepared: Prepared) -> float | None:
     """The share of the hidden training positives that the model finds at 0.5 (what COMIC's Table 2 calls recall)."""
     items, truth = prepared.data.train, prepared.data.truth
     assert truth is not None
-    counts = decisions.HiddenCounts.of(predicted(prepared, items) > 0, truth.targets(), items.labels.targets())
-    return number_or_none(decisions.micro_hidden_recall(counts))
+    counts = HiddenCounts.of(predicted(prepared, items) > 0, truth.targets(), items.labels.targets())
+    return number_or_none(micro_hidden_recall(counts))
 
 
 def said_of_partial_truth(found: dict[str, Any]) -> str:

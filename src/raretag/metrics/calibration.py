@@ -159,7 +159,7 @@ EVERY = 1e-3  # how far below the lowest score a cut lies that lets everything p
 
 @dataclass(frozen=True, slots=True)
 class Ranked:
-    """Entries of each label, best score first, one label per row; what is not observed comes last and counts nothing."""
+    """Entries of each label, best score first, one label per row; what is not observed is last and counts nothing."""
 
     score: Tensor  # [C, N] float64, -inf where not observed
     below: Tensor  # [C, N] the next score, -inf after the last
