@@ -23,11 +23,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from raretag.config.settings import compose
 from raretag.core.context import Context
+from raretag.engine.fit import fit
 from raretag.engine.loader import cut
 from raretag.engine.prepare import Prepared, build_fabric, prepare
-from raretag.config.settings import compose
-from raretag.engine.fit import fit
 
 HERE = Path(__file__).parent
 RESULT = HERE / "results" / "data_path.json"

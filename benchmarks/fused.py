@@ -29,8 +29,7 @@ from raretag.core import compiled, fused
 from raretag.core.context import Context
 from raretag.core.method import build_method
 from raretag.core.objective import Objective
-from raretag.core.statistics import LabelStatistics
-from raretag.core.targets import Targets
+from raretag.core.targets import LabelStatistics, Targets
 from raretag.objective.weights import LabelWeights, Product, SideWeights
 
 RESULT = Path(__file__).parent / "results" / "fused.json"

@@ -27,12 +27,12 @@ from scipy.sparse import csr_array
 from raretag.core.context import Context
 from raretag.core.method import build_method
 from raretag.core.targets import Targets
-from raretag.labels.describe import describe
+from raretag.labels.counts import describe
 from raretag.labels.split import split
 from raretag.labels.store import LabelStore
 from raretag.metrics.evaluation import evaluate
 from raretag.sampling.class_aware import ClassAware
-from raretag.sampling.undersample import Undersample
+from raretag.sampling.epochs import Undersample
 from raretag.streamed.head import StreamedHead
 from raretag.streamed.targets import listed_targets
 

@@ -24,8 +24,7 @@ import torch
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
-from raretag.data.inputs.augment import Augment
-from raretag.data.inputs.images import Images, verify
+from raretag.data.inputs.images import Augment, Images, verify
 
 HERE = Path(__file__).parent
 IMAGES, BATCH, SIZE = 1024, 32, 128

@@ -30,9 +30,9 @@ from torch import Tensor
 from torchmetrics.functional.classification import multilabel_average_precision
 
 from raretag.core.targets import Targets
-from raretag.metrics.average_precision import average_precision
-from raretag.metrics.binned import BinnedScores, binned_average_precision
-from raretag.metrics.bootstrap import bootstrap, paired_difference
+from raretag.metrics.bounds import BinnedScores, binned_average_precision
+from raretag.metrics.intervals import bootstrap, paired_difference
+from raretag.metrics.precision_curve import average_precision
 
 RESULT = Path(__file__).parent / "results" / "metrics.json"
 SIZES = {(5000, 80): 3.0, (40_137, 80): 3.0, (5000, 1000): 10.0, (5000, 5000): 10.0}  # goal: times as fast as others

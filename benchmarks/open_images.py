@@ -13,7 +13,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from raretag.data.reading.open_images import COLUMNS, verified
+from raretag.data.sets.open_images import COLUMNS, verified
 
 LABELS, LINES_AN_IMAGE = 20_000, 10
 

@@ -17,13 +17,12 @@ from typing import Any
 import numpy as np
 import torch
 
-from raretag.core.targets import Targets
-from raretag.engine.prepare import build_fabric, prepare
 from raretag.config.settings import compose
+from raretag.core.targets import Targets
 from raretag.engine.evaluate import logits_of
 from raretag.engine.out_of_fold import fit_quietly
-from raretag.metrics.corrected import METRICS
-from raretag.metrics.partial_truth import partial_truth
+from raretag.engine.prepare import build_fabric, prepare
+from raretag.metrics.partial_labels import METRICS, partial_truth
 
 RESULT = Path(__file__).parent / "results" / "partial_test.json"
 FEATURES = ["train.recipe=features", "train.epochs=12"]

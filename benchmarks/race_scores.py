@@ -14,8 +14,8 @@ import torch
 from scipy.stats import rankdata
 
 from raretag.config.settings import compose
-from raretag.engine.out_of_fold import train_without, with_features
 from raretag.data.sources import load, positives_of
+from raretag.engine.out_of_fold import train_without, with_features
 from raretag.labels.split import split
 from raretag.metrics.weighted import WeightedAveragePrecision
 from raretag.recommend.race import rarity

@@ -16,13 +16,12 @@ import numpy as np
 import torch
 from sklearn.linear_model import LogisticRegressionCV
 
+from raretag.config.settings import compose
 from raretag.core.method import build_method
 from raretag.core.registry import build
-from raretag.core.statistics import LabelStatistics
-from raretag.core.targets import Targets
-from raretag.engine.prepare import build_fabric, prepare
-from raretag.config.settings import compose
+from raretag.core.targets import LabelStatistics, Targets
 from raretag.engine.fit import features
+from raretag.engine.prepare import build_fabric, prepare
 from raretag.solvers.strength import STRENGTHS
 
 SETS = {

@@ -24,7 +24,7 @@ from raretag.bench.results import final_of
 from raretag.config.settings import compose, parsed
 from raretag.core.errors import UserError
 from raretag.data.sources import load
-from raretag.metrics.bootstrap import paired_difference
+from raretag.metrics.intervals import paired_difference
 from raretag.recommend.candidates import Candidate, entrants
 from raretag.recommend.race import recommend
 from raretag.runs import evidence

@@ -20,14 +20,14 @@ from typing import Any
 import numpy as np
 import torch
 
-from raretag.core import chance
-from raretag.engine.prepare import build_fabric, prepare
 from raretag.config.settings import Config, compose
+from raretag.core import chance
+from raretag.data.dataset import DataSet
+from raretag.data.sources import group_counts, load
 from raretag.engine.evaluate import logits_of
 from raretag.engine.out_of_fold import fit_quietly, out_of_fold
-from raretag.data.sources import group_counts, load
-from raretag.labels.collection import DataSet
-from raretag.labels.groups import groups
+from raretag.engine.prepare import build_fabric, prepare
+from raretag.labels.counts import groups
 from raretag.labels.hide import hide
 from raretag.suggest.answers import Answer
 from raretag.suggest.listing import Suggestions

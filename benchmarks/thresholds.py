@@ -16,14 +16,13 @@ import torch
 from safetensors.torch import load_file
 from torch import Tensor
 
-from raretag.core.targets import Targets
 from raretag.config.settings import Config, checked, compose, read
-from raretag.engine.run import run
+from raretag.core.targets import Targets
 from raretag.data.sources import group_counts, load
-from raretag.labels.groups import groups
+from raretag.engine.run import run
+from raretag.labels.counts import groups
 from raretag.metrics import decisions
-from raretag.metrics.calibration import calibration_error, class_calibration_error
-from raretag.metrics.thresholds import best_f1_thresholds
+from raretag.metrics.calibration import best_f1_thresholds, calibration_error, class_calibration_error
 from raretag.metrics.tuning import tune
 
 SETS = {

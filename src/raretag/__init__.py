@@ -1,55 +1,66 @@
-"""raretag: multi-label classification when some tags are rare and many tags are missing."""
+"""raretag: multi-label classification when some tags are rare and many tags are missing.
+
+    labels = raretag.LabelStore.from_dense(array)            1, 0, and NaN where nobody looked
+    loss = raretag.bind("partial_label_masking", labels, epochs=10)
+    value = loss(logits, rows)                               in a training loop of your own
+    raretag.methods.Focal(gamma=2.0)(logits, targets)        any method, as any loss of torch
+    raretag.metrics.average_precision(logits, targets)
+
+Public is what `dir(raretag)` shows, and in the rooms what `dir(raretag.methods)` and so on show: docs/public-api.md.
+Everything else may change. Names are loaded on first use, so that `import raretag` does not wait for torch.
+"""
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from raretag.core import lazy
+
+if TYPE_CHECKING:
+    from raretag import data as data
+    from raretag import labels as labels
+    from raretag import methods as methods
+    from raretag import metrics as metrics
+    from raretag import models as models
+    from raretag import objective as objective
+    from raretag import sampling as sampling
+    from raretag import solvers as solvers
+    from raretag import streamed as streamed
+    from raretag.core.bind import bind as bind
+    from raretag.core.context import Context as Context
+    from raretag.core.errors import UserError as UserError
+    from raretag.core.listener import Listener as Listener
+    from raretag.core.method import Method as Method
+    from raretag.core.method import build_method as build_method
+    from raretag.core.objective import Objective as Objective
+    from raretag.core.targets import LabelStatistics as LabelStatistics
+    from raretag.core.targets import Targets as Targets
+    from raretag.labels.store import LabelStore as LabelStore
+    from raretag.serve.model import load as load
 
 __version__ = "0.1.0"
 
-# Name -> home. Loaded on first use, so that `import raretag` and `raretag --help` do not wait for torch.
 _HOMES = {
-    "Context": "raretag.core.context",
-    "LabelStatistics": "raretag.core.statistics",
-    "LabelStore": "raretag.labels.store",
-    "Objective": "raretag.core.objective",
-    "Targets": "raretag.core.targets",
-    "UserError": "raretag.core.errors",
-    "build_method": "raretag.core.method",
-    "load": "raretag.serve.model",
+    # labels
+    "LabelStore": "raretag.labels.store:LabelStore",
+    "LabelStatistics": "raretag.core.targets:LabelStatistics",
+    "Targets": "raretag.core.targets:Targets",
+    # losses, for a loop of one's own
+    "bind": "raretag.core.bind:bind",
+    "build_method": "raretag.core.method:build_method",
+    "Context": "raretag.core.context:Context",
+    "Method": "raretag.core.method:Method",
+    "Objective": "raretag.core.objective:Objective",
+    # whole runs
+    "Listener": "raretag.core.listener:Listener",
+    "load": "raretag.serve.predictor:load",
+    "UserError": "raretag.core.errors:UserError",
 }
-_ROOMS = ("core", "data", "engine", "labels", "methods", "metrics", "models", "objective", "sampling", "serve")
+_ROOMS = ("data", "labels", "methods", "metrics", "models", "objective", "sampling", "solvers", "streamed")
 
-if TYPE_CHECKING:
-    from raretag.core.context import Context
-    from raretag.core.errors import UserError
-    from raretag.core.method import build_method
-    from raretag.core.objective import Objective
-    from raretag.core.statistics import LabelStatistics
-    from raretag.core.targets import Targets
-    from raretag.labels.store import LabelStore
-    from raretag.serve.model import load
-
-__all__ = [
-    "Context",
-    "LabelStatistics",
-    "LabelStore",
-    "Objective",
-    "Targets",
-    "UserError",
-    "__version__",
-    "build_method",
-    "load",
-]
-
-
-def __getattr__(name: str) -> Any:
-    if name in _HOMES:
-        return getattr(importlib.import_module(_HOMES[name]), name)
-    if name in _ROOMS:
-        return importlib.import_module(f"raretag.{name}")
-    raise AttributeError(f"module 'raretag' has no attribute '{name}'")
+__getattr__, _names = lazy.exports(__name__, _HOMES | {room: f"raretag.{room}" for room in _ROOMS})
+__all__ = [*_names(), "__version__"]
 
 
 def __dir__() -> list[str]:
-    return sorted([*__all__, *_ROOMS])
+    return __all__

@@ -9,7 +9,7 @@ import pytest
 
 from raretag.figures.class_aware import distribution
 from raretag.figures.parts.canvas import save
-from raretag.labels.describe import describe
+from raretag.labels.counts import describe
 from raretag.labels.store import LabelStore
 
 

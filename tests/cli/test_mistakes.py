@@ -8,7 +8,7 @@ import torch
 
 from raretag.config.settings import compose
 from raretag.core.errors import UserError
-from raretag.core.statistics import LabelStatistics
+from raretag.core.targets import LabelStatistics
 from raretag.labels.store import LabelStore
 from support.runs import run
 

@@ -13,12 +13,11 @@ from torch.profiler import ProfilerActivity, profile
 from raretag.core import compiled, fused
 from raretag.core.context import Context
 from raretag.core.errors import UserError
-from raretag.core.logistic import Logistic, Price, power
 from raretag.core.method import Method, build_method
+from raretag.core.numerics import Logistic, Price, power
 from raretag.core.objective import Objective
 from raretag.core.parts import Complete, Weigh
-from raretag.core.statistics import LabelStatistics
-from raretag.core.targets import Completed, Targets
+from raretag.core.targets import Completed, LabelStatistics, Targets
 from raretag.objective import scores
 from raretag.objective.completions import UnknownIsNegative
 from raretag.objective.reductions import MeanOverEntries
@@ -281,7 +280,7 @@ def test_what_is_compiled_gives_the_plain_numbers(name: str, options: Options) -
 
 @pytest.mark.usefixtures("traced")
 def test_logarithms_under_a_compiler_are_good_to_the_last_bits() -> None:
-    from raretag.core.logistic import log_one_plus, logarithm
+    from raretag.core.numerics import log_one_plus, logarithm
 
     x = torch.cat([torch.logspace(-37, 0, 999), torch.linspace(0.5, 2.0, 999)])
     e = torch.cat([torch.logspace(-37, 0, 999), torch.zeros(1)])

@@ -8,13 +8,12 @@ import torch
 from PIL import Image
 
 from raretag.core.errors import UserError
+from raretag.data import from_huggingface
+from raretag.data.dataset import Selected
 from raretag.data.inputs import images as module
-from raretag.data.inputs.augment import MEAN, STD, Augment
 from raretag.data.inputs.described import inputs_from
-from raretag.data.inputs.images import Images, square, verify
-from raretag.data.python import from_huggingface
+from raretag.data.inputs.images import MEAN, STD, Augment, Images, square, verify
 from raretag.data.table import Table
-from raretag.labels.collection import Selected
 from support.paths import DATA
 
 LEFT_RED = np.zeros((20, 40, 3), np.uint8)

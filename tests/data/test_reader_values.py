@@ -9,20 +9,18 @@ import numpy as np
 import pytest
 
 from raretag.core.errors import UserError
-from raretag.data.reading import (
-    arff,
-    bounded,
-    cifar,
-    coco_json,
-    cub,
-    idx,
-    label_list,
-    npz,
-    open_images,
-    svmlight,
-    voc_xml,
-    xml,
-)
+from raretag.data.files import inside, lines, parse_xml, read_label_list
+from raretag.data.inputs import features
+from raretag.data.inputs.features import read_archive
+from raretag.data.sets import open_images
+from raretag.data.sets.arff import read_arff
+from raretag.data.sets.cifar import read_binary, read_sheet
+from raretag.data.sets.coco_files import read_instances
+from raretag.data.sets.cub import read_attributes
+from raretag.data.sets.multimnist import read_idx
+from raretag.data.sets.open_images import read_descriptions, read_verified
+from raretag.data.sets.svmlight import read_rows
+from raretag.data.sets.voc import read_objects
 from support.readers import COCO, DENSE, OPEN_IMAGES, READERS, SPARSE, VOC, idx_file, npz_file, png_sheet, put
 
 
@@ -33,29 +31,29 @@ def given_file(tmp_path):
 
 def test_idx_gives_the_array(given_file):
     array = np.arange(24).reshape(2, 3, 4)
-    assert np.array_equal(idx.array(given_file(idx_file(array)), 3), array)
+    assert np.array_equal(read_idx(given_file(idx_file(array)), 3), array)
     with pytest.raises(UserError, match="3 dimensions"):
-        idx.array(given_file(idx_file(np.arange(3))), 3)
+        read_idx(given_file(idx_file(np.arange(3))), 3)
 
 
 def test_cifar_records_are_label_bytes_and_three_planes(given_file):
-    images, label = cifar.binary(given_file(READERS["cifar"].good), 2, 100)
+    images, label = read_binary(given_file(READERS["cifar"].good), 2, 100)
     assert images.shape == (2, 3, 32, 32)
     assert label.tolist() == [99, 99]  # the fine label, which comes second
     assert images[1, 1, 0, :3].tolist() == [0, 1, 2]  # 1024 bytes a plane, and bytes repeat every 256
     with pytest.raises(UserError, match="image 0 has the label 99"):
-        cifar.binary(given_file(READERS["cifar"].good), 2, 99)
+        read_binary(given_file(READERS["cifar"].good), 2, 99)
 
 
 def test_a_row_of_a_sheet_is_an_image(given_file):
-    images = cifar.sheet(given_file(png_sheet()))
+    images = read_sheet(given_file(png_sheet()))
     assert images.shape == (2, 3, 32, 32)
     assert images[1, :, 0, 0].tolist() == [(1024 * 3 + channel) % 251 for channel in range(3)]
     assert images[0, 2, 1, 0] == (32 * 3 + 2) % 251
 
 
 def test_a_label_list_gives_names_and_indices(given_file):
-    assert label_list.label_list(given_file(b"a,3 17\r\nb, 2.\nc,\n"), 18) == (["a", "b", "c"], [[3, 17], [2], []])
+    assert read_label_list(given_file(b"a,3 17\r\nb, 2.\nc,\n"), 18) == (["a", "b", "c"], [[3, 17], [2], []])
 
 
 @pytest.mark.parametrize(
@@ -70,23 +68,23 @@ def test_a_label_list_gives_names_and_indices(given_file):
 )
 def test_a_mistake_in_a_label_list_is_placed(content, message, given_file):
     with pytest.raises(UserError, match=message):
-        label_list.label_list(given_file(content), 80)
+        read_label_list(given_file(content), 80)
 
 
 def test_a_line_without_end_is_refused(given_file):
     with pytest.raises(UserError, match=r"line 2.*longer than 1,024 bytes"):
-        list(bounded.lines(given_file(b"ok\n" + b"x" * 5000), longest=1024))
+        list(lines(given_file(b"ok\n" + b"x" * 5000), longest=1024))
 
 
 @pytest.mark.parametrize("name", ["/etc/passwd", "../up.jpg", "a/../../up.jpg", "", "c:\\x.jpg", "a\0.jpg"])
 def test_a_name_that_leads_out_of_its_folder_is_refused(name):
     with pytest.raises(UserError, match="leads out of the folder"):
-        bounded.inside(Path("images"), name, Path("list.txt"))
-    assert bounded.inside(Path("images"), "a/b.jpg", Path("list.txt")) == Path("images/a/b.jpg")
+        inside(Path("images"), [name], lambda row: "list.txt", published=True)
+    assert inside(Path("images"), ["a/b.jpg"], lambda row: "list.txt", published=True) == ["images/a/b.jpg"]
 
 
 def test_coco_skips_empty_boxes_keeps_crowds_and_sorts_categories(given_file):
-    found = coco_json.instances(given_file(json.dumps(COCO)))
+    found = read_instances(given_file(json.dumps(COCO)))
     assert found.names == ["first", "last"]
     assert dict(zip(found.files, found.rows, strict=True)) == {"b.jpg": [1], "a.jpg": [0], "c.jpg": []}
 
@@ -104,50 +102,50 @@ def test_coco_skips_empty_boxes_keeps_crowds_and_sorts_categories(given_file):
 )
 def test_a_coco_file_that_contradicts_itself_is_refused(change, message, given_file):
     with pytest.raises(UserError, match=message):
-        coco_json.instances(given_file(json.dumps(COCO | change)))
+        read_instances(given_file(json.dumps(COCO | change)))
 
 
 def test_json_that_is_nested_too_deep_is_refused(given_file):
     with pytest.raises(UserError, match="not JSON"):
-        coco_json.instances(given_file(b"[" * 200_000))
+        read_instances(given_file(b"[" * 200_000))
 
 
 def test_voc_objects_are_not_their_parts(given_file):
-    assert voc_xml.objects(given_file(VOC)) == [("dog", True), ("cat", False)]
+    assert read_objects(given_file(VOC)) == [("dog", True), ("cat", False)]
 
 
 def test_entities_are_refused(given_file):
     laughs = "".join(f'<!ENTITY l{n + 1} "{f"&l{n};" * 10}">' for n in range(9))
     bomb = f'<!DOCTYPE a [<!ENTITY l0 "lol">{laughs}]><annotation>&l9;</annotation>'
     with pytest.raises(UserError, match="document type"):
-        xml.parse(given_file(bomb))
+        parse_xml(given_file(bomb))
     outside = '<!DOCTYPE a [<!ENTITY x SYSTEM "file:///etc/passwd">]><annotation>&x;</annotation>'
     with pytest.raises(UserError, match="document type"):
-        xml.parse(given_file(outside))
+        parse_xml(given_file(outside))
 
 
 def test_deep_and_large_xml_is_refused(given_file):
     with pytest.raises(UserError, match="deep"):
-        xml.parse(given_file("<a>" * 100_000))
+        parse_xml(given_file("<a>" * 100_000))
     with pytest.raises(UserError, match="more than 100 bytes"):
-        xml.parse(given_file("<a>" + " " * 200 + "</a>"), limit=100)
+        parse_xml(given_file("<a>" + " " * 200 + "</a>"), limit=100)
 
 
 def test_dense_arff_with_quotes_and_meka_labels(given_file):
-    found = arff.table(given_file(DENSE))
+    found = read_arff(given_file(DENSE))
     assert (found.label_names, found.feature_names) == (["a", "b's"], ["c, d", "e"])
     assert found.features.tolist() == [[-2.5, 1.0], [1000.0, 0.0]]
     assert (found.positives, found.unknown) == ([[0, 1], []], [[], [1]])
 
 
 def test_sparse_arff_takes_labels_in_the_order_of_the_list(given_file):
-    found = arff.table(given_file(SPARSE), ["l1", "l2"])
+    found = read_arff(given_file(SPARSE), ["l1", "l2"])
     assert found.features.toarray().tolist() == [[1.5], [0.0], [0.0]]
     assert found.positives == [[0], [], [1]]
 
 
 def test_meka_counts_labels_from_the_end_if_negative(given_file):
-    found = arff.table(given_file(SPARSE.replace(b"@relation r", b"@relation 'r: -C -2'")))
+    found = read_arff(given_file(SPARSE.replace(b"@relation r", b"@relation 'r: -C -2'")))
     assert (found.label_names, found.feature_names) == (["l2", "l1"], ["x"])
 
 
@@ -169,14 +167,14 @@ def test_meka_counts_labels_from_the_end_if_negative(given_file):
 )
 def test_a_mistake_in_an_arff_file_is_placed(content, message, given_file):
     with pytest.raises(UserError, match=message):
-        arff.table(given_file(content), ["l1", "l2"])
+        read_arff(given_file(content), ["l1", "l2"])
 
 
 def test_svmlight_rows_with_and_without_labels_and_header(given_file):
-    found = svmlight.rows(given_file(b"3,17 1:0.5 7:2 # note\n 2:1\n0 1:1\n"))
+    found = read_rows(given_file(b"3,17 1:0.5 7:2 # note\n 2:1\n0 1:1\n"))
     assert (found.positives, found.labels, found.features.shape) == ([[3, 17], [], [0]], 18, (3, 8))
     assert found.features.toarray()[0].tolist() == [0, 0.5, 0, 0, 0, 0, 0, 2]
-    found = svmlight.rows(given_file(b"2 4 3\n2,0 0:1 3:-1e2\n1:1\n"))
+    found = read_rows(given_file(b"2 4 3\n2,0 0:1 3:-1e2\n1:1\n"))
     assert (found.positives, found.labels, found.features.shape) == ([[2, 0], []], 3, (2, 4))
 
 
@@ -194,17 +192,17 @@ def test_svmlight_rows_with_and_without_labels_and_header(given_file):
 )
 def test_a_mistake_in_svmlight_rows_is_placed(content, message, given_file):
     with pytest.raises(UserError, match=message):
-        svmlight.rows(given_file(content))
+        read_rows(given_file(content))
 
 
 def test_cub_attributes_know_what_was_visible(given_file):
-    present, visible = cub.attributes(given_file(READERS["cub attributes"].good), 2, 2)
+    present, visible = read_attributes(given_file(READERS["cub attributes"].good), 2, 2)
     assert present.tolist() == [[0, 1], [-1, 1]]
     assert visible.tolist() == [[False, True], [False, True]]
 
 
 def test_open_images_confirmed_denied_and_unknown(given_file):
-    store = open_images.verified(given_file(OPEN_IMAGES), {"/m/a": 0, "/m/b": 1}, ["Cat", "Dog"])
+    store = read_verified(given_file(OPEN_IMAGES), {"/m/a": 0, "/m/b": 1}, ["Cat", "Dog"])
     assert list(store.ids) == ["00000000000000ff", "0a00000000000000"]
     np.testing.assert_array_equal(store.dense(), [[1, 0], [np.nan, 1]])
 
@@ -212,12 +210,12 @@ def test_open_images_confirmed_denied_and_unknown(given_file):
 def test_open_images_lines_of_an_image_may_be_apart(given_file, monkeypatch):
     monkeypatch.setattr(open_images, "_BLOCK", 1)  # pack after every image
     apart = OPEN_IMAGES + b"00000000000000ff,v,/m/a,1\n"
-    store = open_images.verified(given_file(apart), {"/m/a": 0, "/m/b": 1}, ["Cat", "Dog"])
+    store = read_verified(given_file(apart), {"/m/a": 0, "/m/b": 1}, ["Cat", "Dog"])
     assert list(store.ids) == ["00000000000000ff", "0a00000000000000"]
     np.testing.assert_array_equal(store.dense(), [[1, 0], [np.nan, 1]])
     denied = OPEN_IMAGES + b"00000000000000ff,v,/m/a,0\n"
     with pytest.raises(UserError, match=r"00000000000000ff.*'Cat'.*confirmed and as denied"):
-        open_images.verified(given_file(denied), {"/m/a": 0, "/m/b": 1}, ["Cat", "Dog"])
+        read_verified(given_file(denied), {"/m/a": 0, "/m/b": 1}, ["Cat", "Dog"])
 
 
 @pytest.mark.parametrize(
@@ -231,21 +229,21 @@ def test_open_images_lines_of_an_image_may_be_apart(given_file, monkeypatch):
 )
 def test_a_mistake_in_open_images_labels_is_placed(line, message, given_file):
     with pytest.raises(UserError, match=message):
-        open_images.verified(given_file(OPEN_IMAGES + line + b"\n"), {"/m/a": 0, "/m/b": 1}, ["Cat", "Dog"])
+        read_verified(given_file(OPEN_IMAGES + line + b"\n"), {"/m/a": 0, "/m/b": 1}, ["Cat", "Dog"])
 
 
 def test_labels_that_are_called_the_same_keep_their_ids(given_file):
-    found = open_images.descriptions(given_file(b"LabelName,DisplayName\n/m/a,Bat\n/m/b,Bat\n/m/c,Cat\n"))
+    found = read_descriptions(given_file(b"LabelName,DisplayName\n/m/a,Bat\n/m/b,Bat\n/m/c,Cat\n"))
     assert found == {"/m/a": "Bat (/m/a)", "/m/b": "Bat (/m/b)", "/m/c": "Cat"}
 
 
 def test_pickled_objects_in_an_archive_are_refused(given_file):
     hostile = npz_file(X=np.array([[{}, {}]], dtype=object), ids=np.array(["a"]))
     with pytest.raises(UserError, match=r"file\.dat.*pickle"):
-        npz.features(given_file(hostile))
+        read_archive(given_file(hostile))
 
 
 def test_a_zip_bomb_is_refused(given_file, monkeypatch):
-    monkeypatch.setattr(npz, "UNPACKED_ALWAYS", 1 << 16)
+    monkeypatch.setattr(features, "UNPACKED_ALWAYS", 1 << 16)
     with pytest.raises(UserError, match="too much for its size"):
-        npz.features(given_file(npz_file(X=np.zeros((1000, 1000)), ids=np.array(["a"]))))
+        read_archive(given_file(npz_file(X=np.zeros((1000, 1000)), ids=np.array(["a"]))))

@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from raretag.core.errors import UserError
-from raretag.data.reading import bounded
+from raretag.data import files
 from support.readers import READERS, Reader, put
 
 every_reader = pytest.mark.parametrize("name", READERS)
@@ -59,7 +59,7 @@ def test_a_truncated_gzip_file_is_refused(name, given_file):
 
 @text_readers
 def test_a_gzip_bomb_is_refused_with_bounded_memory(name, given_file, monkeypatch):
-    monkeypatch.setattr(bounded, "UNPACKED_ALWAYS", 1 << 16)
+    monkeypatch.setattr(files, "UNPACKED_ALWAYS", 1 << 16)
     blanks = READERS[name].good + b"\n" * (4 << 20)  # packs 1000 times
     with pytest.raises(UserError, match=r"file\.dat"):
         READERS[name].read(given_file(gzip.compress(blanks)))

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 
 from raretag.core import registry as registry
 from raretag.core.errors import UserError
-from raretag.data.python import from_arrays, from_huggingface, from_torch
-from raretag.data.reading.cells import guess_delimiter
+from raretag.data import from_arrays, from_huggingface, from_torch
 from raretag.data.table import Table
+from raretag.data.table.cells import guess_delimiter
 from support.written_tables import STATES, csv, jsonl, labelled, rows
 
 EXPECTED = {i: set(tags) for i, _, tags in rows()}

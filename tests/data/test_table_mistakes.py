@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from raretag.core.errors import UserError
-from raretag.data.reading.source import LONGEST_LINE
+from raretag.data.files import LONGEST_LINE
 from raretag.data.table import Table
 from support.written_tables import STATES, csv, jsonl
 
@@ -78,7 +78,7 @@ def test_mistakes_in_json_lines_are_answered(write, mistake):
 @pytest.mark.parametrize("name", ["a.csv", "a.jsonl"])
 def test_a_line_without_end_is_refused_before_it_fills_the_memory(write, name):
     start = csv() if name == "a.csv" else jsonl() + '{"text": "'
-    with pytest.raises(UserError, match=r"line 2[12]: longer than 16 MB"):
+    with pytest.raises(UserError, match=r"line 2[12]: longer than 16,777,216 bytes"):
         Table(file=write(name, start + "x" * (LONGEST_LINE + 10))).load()
 
 

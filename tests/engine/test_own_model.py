@@ -7,7 +7,7 @@ from torch import nn
 
 from raretag.config.settings import compose
 from raretag.core.errors import UserError
-from raretag.data.python import from_arrays
+from raretag.data.arrays import from_arrays
 from support.runs import run
 
 

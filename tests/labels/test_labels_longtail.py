@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from raretag.core.errors import UserError
-from raretag.labels.groups import groups
+from raretag.labels.counts import groups
 from raretag.labels.longtail import exponential, exponential_counts, pareto, pareto_reference
 from raretag.labels.store import LabelStore
 from support.paths import DATA

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from raretag.core.errors import UserError
-from raretag.labels.repair import repair
-from raretag.labels.split import Split, part_sizes, split, wishes
+from raretag.labels.split import Split, part_sizes, repair, split, wishes
 from raretag.labels.store import LabelStore
 
 NAN = float("nan")

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from raretag.core.errors import UserError
-from raretag.labels.count import DENSE_UP_TO, count
+from raretag.labels.counts import DENSE_UP_TO, count
 from raretag.labels.store import LabelStore
 from support.label_tables import NAN, equal, tables
 

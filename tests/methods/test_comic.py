@@ -16,8 +16,7 @@ from raretag.core.context import Context
 from raretag.core.errors import UserError
 from raretag.core.method import Method, build_method
 from raretag.core.registry import build
-from raretag.core.statistics import LabelStatistics
-from raretag.core.targets import Targets
+from raretag.core.targets import LabelStatistics, Targets
 from raretag.models.heads.normalised import Normalised
 from raretag.models.heads.plain import Linear
 from raretag.models.mlp import Mlp

@@ -13,11 +13,10 @@ from torch import Tensor
 from raretag.core.context import Context
 from raretag.core.errors import UserError
 from raretag.core.method import Method, build_method
-from raretag.core.statistics import LabelStatistics
-from raretag.core.targets import Targets
+from raretag.core.targets import LabelStatistics, Targets
 from raretag.methods.dynamic_pseudo_labels import Remembered, observed_prior
-from raretag.objective import memory as memory_module
-from raretag.objective.memory import Memory
+from raretag.objective import item_memory as memory_module
+from raretag.objective.item_memory import ItemMemory
 
 POSITIVES = torch.tensor([8, 4, 1])
 ITEMS = 40
@@ -203,7 +202,7 @@ def test_vital_signs() -> None:
 
 @pytest.mark.parametrize("precision", ["float16", "uint8"])
 def test_a_memory_keeps_numbers_and_gaps(precision: Any) -> None:
-    memory = Memory(6, torch.tensor([0.0, 1.0, 0.5]), precision=precision)
+    memory = ItemMemory(6, torch.tensor([0.0, 1.0, 0.5]), precision=precision)
     memory.write(torch.tensor([4]), torch.tensor([[0.25, torch.nan, 1.0]]), epoch=0)
     read = memory.read(torch.tensor([4]))
     torch.testing.assert_close(read, torch.tensor([[0.25, torch.nan, 1.0]]), equal_nan=True, rtol=0, atol=4e-3)
@@ -214,7 +213,7 @@ def test_a_memory_keeps_numbers_and_gaps(precision: Any) -> None:
 
 
 def test_bytes_are_right_on_average_and_can_creep() -> None:
-    memory = Memory(4000, torch.tensor([0.0103]), precision="uint8")
+    memory = ItemMemory(4000, torch.tensor([0.0103]), precision="uint8")
     assert float(memory.mean()) == pytest.approx(0.0103, abs=1e-4)
     items = torch.arange(4000)
     for epoch in range(40):  # each step is a fiftieth of a byte's step, which rounding to the nearest would swallow
@@ -224,7 +223,7 @@ def test_bytes_are_right_on_average_and_can_creep() -> None:
 
 def test_a_large_memory_is_a_file_without_a_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    large, small = (Memory(50, torch.tensor([0.1, 0.2]), map_above=limit) for limit in (0, 10**9))
+    large, small = (ItemMemory(50, torch.tensor([0.1, 0.2]), map_above=limit) for limit in (0, 10**9))
     assert large.mapped
     assert not small.mapped
     assert list(tmp_path.iterdir()) == []
@@ -232,13 +231,13 @@ def test_a_large_memory_is_a_file_without_a_name(tmp_path: Path, monkeypatch: py
         memory.write(torch.tensor([3, 49]), torch.tensor([[0.5, 0.6], [0.7, 0.8]]), epoch=0)
     assert torch.equal(large.stored, small.stored)
     assert large.to("meta").stored.device.type == "cpu", "it does not move with the model"
-    again = Memory(50, torch.tensor([0.0, 0.0]), map_above=0)
+    again = ItemMemory(50, torch.tensor([0.0, 0.0]), map_above=0)
     again.load_state_dict(large.state_dict())
     assert torch.equal(again.stored, large.stored)
 
 
 def test_the_mean_of_a_memory_does_not_depend_on_the_size_of_its_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    memory = Memory(103, torch.tensor([0.0, 0.0]))
+    memory = ItemMemory(103, torch.tensor([0.0, 0.0]))
     values = torch.rand(103, 2, generator=torch.Generator().manual_seed(0))
     values[:20, 1] = torch.nan
     memory.write(torch.arange(103), values, epoch=0)

@@ -10,8 +10,7 @@ import torch
 
 from raretag.core.context import Context
 from raretag.core.method import build_method
-from raretag.core.statistics import LabelStatistics
-from raretag.core.targets import Targets
+from raretag.core.targets import LabelStatistics, Targets
 from support.golden_with_models import learned_scales, three_branches
 from support.golden_with_state import WithState
 from support.paths import GOLDEN

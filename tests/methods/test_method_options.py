@@ -12,9 +12,8 @@ from raretag.core.context import Context
 from raretag.core.errors import UserError
 from raretag.core.method import Method, build_method, make_method
 from raretag.core.registry import names
-from raretag.core.statistics import LabelStatistics
+from raretag.core.targets import LabelStatistics
 from raretag.methods import FILLS
-from raretag.objective.schedule import has_begun
 from support.batches import a_batch, make
 
 STATISTICS = LabelStatistics.of_counts([4, 2, 0], items=12)
@@ -66,7 +65,7 @@ def test_a_choice_in_two_slots_is_one_object(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr("raretag.core.method.make_method", counted)
     one, same = {"name": "partial_asymmetric", "likely": 1}, {"likely": 1, "name": "partial_asymmetric"}
     built("combined", base="focal", keep=one, score=same, weigh="weak_negative")
-    assert sorted(made) == ["focal", "partial_asymmetric", "weak_negative"]
+    assert sorted(made) == ["combined", "focal", "partial_asymmetric", "weak_negative"]
 
 
 def test_a_combination_is_sampled_as_any_of_its_methods_wants() -> None:
@@ -82,11 +81,11 @@ def test_the_slots_that_are_listed_are_those_of_the_objects() -> None:
 
 def test_a_share_of_the_epochs_is_over_at_a_whole_epoch() -> None:
     begins = [
-        next(e for e in range(101) if has_begun(Context(epoch=e, epochs=100), share / 100)) for share in range(101)
+        next(e for e in range(101) if Context(epoch=e, epochs=100).has_begun(share / 100)) for share in range(101)
     ]
     assert begins == list(range(101))
-    assert not has_begun(Context(epoch=2, epochs=30), 0.1)
-    assert has_begun(Context(epoch=3, epochs=30), 0.1)
+    assert not Context(epoch=2, epochs=30).has_begun(0.1)
+    assert Context(epoch=3, epochs=30).has_begun(0.1)
 
 
 def test_a_logit_shift_moves_the_prediction_of_a_label_by_its_own_odds():

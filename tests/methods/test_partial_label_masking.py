@@ -12,8 +12,7 @@ from torch import Tensor
 from raretag.core.context import Context
 from raretag.core.errors import UserError
 from raretag.core.method import Method, build_method
-from raretag.core.statistics import LabelStatistics
-from raretag.core.targets import Completed, Targets
+from raretag.core.targets import Completed, LabelStatistics, Targets
 from raretag.methods.partial_label_masking import Mask, discrepancy, divergences
 from support.paths import GOLDEN
 

@@ -14,8 +14,7 @@ from torch import Tensor
 from raretag.core.context import Context
 from raretag.core.errors import UserError
 from raretag.core.method import build_method
-from raretag.core.statistics import LabelStatistics
-from raretag.core.targets import Targets
+from raretag.core.targets import LabelStatistics, Targets
 from raretag.methods.role import SURE, UNSURE, Role
 from support.paths import GOLDEN
 

@@ -17,8 +17,7 @@ from torch.nn.functional import binary_cross_entropy_with_logits
 from raretag.core.errors import UserError
 from raretag.core.method import Method, build_method
 from raretag.core.registry import build, names
-from raretag.core.statistics import LabelStatistics
-from raretag.core.targets import Targets
+from raretag.core.targets import LabelStatistics, Targets
 from raretag.methods.oltr import centroids
 from raretag.models.assemble import Single
 from raretag.models.mlp import Mlp

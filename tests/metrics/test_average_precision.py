@@ -13,8 +13,8 @@ from torch import Tensor
 
 from raretag.core.errors import UserError
 from raretag.core.targets import Targets
-from raretag.metrics.average_precision import average_precision, mean_average_precision
-from raretag.metrics.grouped import grouped_means
+from raretag.metrics.evaluation import grouped_means
+from raretag.metrics.precision_curve import average_precision
 
 
 def all_observed(value: Tensor) -> Targets:
@@ -118,7 +118,7 @@ def test_classes_that_cannot_be_evaluated_are_nan_and_counted(ties, dtype: torch
     torch.testing.assert_close(
         result, torch.tensor([1.0, torch.nan, torch.nan, 1.0], dtype=torch.float64), equal_nan=True
     )
-    means = mean_average_precision(result, {"head": torch.tensor([0, 1]), "tail": torch.tensor([2])})
+    means = grouped_means(result, {"head": torch.tensor([0, 1]), "tail": torch.tensor([2])})
     assert means.total == pytest.approx(1.0)
     assert means.excluded == {"total": 2, "head": 1, "tail": 1}
 

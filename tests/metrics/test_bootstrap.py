@@ -14,10 +14,10 @@ from torch import Tensor
 
 from raretag.core.errors import UserError
 from raretag.core.targets import Targets
-from raretag.metrics.average_precision import average_precision
-from raretag.metrics.bootstrap import bootstrap, multiplicities, paired_difference, paired_differences, resampled
 from raretag.metrics.decisions import DecisionCounts, decide, f1
-from raretag.metrics.grouped import grouped_means
+from raretag.metrics.evaluation import grouped_means
+from raretag.metrics.intervals import bootstrap, multiplicities, paired_difference, paired_differences, resampled
+from raretag.metrics.precision_curve import average_precision
 from raretag.metrics.scored import Scored
 from raretag.metrics.weighted import WeightedAveragePrecision, WeightedF1
 from support.scored_items import PROBLEMS, drawn

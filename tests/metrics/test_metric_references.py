@@ -14,11 +14,18 @@ from torch import Tensor
 
 from raretag.core.errors import UserError
 from raretag.core.targets import Targets
-from raretag.metrics import decisions, hidden, ranking
-from raretag.metrics.decisions import DecisionCounts, decide, least_frequent
-from raretag.metrics.hidden import HiddenCounts
-from raretag.metrics.propensity import PropensityCounts, propensities, propensity_scored_precision_at
-from raretag.metrics.ranking import RankingSums, coverage, ndcg_at, precision_at, ranking_loss
+from raretag.metrics import decisions, ranking
+from raretag.metrics.decisions import DecisionCounts, HiddenCounts, decide, least_frequent
+from raretag.metrics.ranking import (
+    PropensityCounts,
+    RankingSums,
+    coverage,
+    ndcg_at,
+    precision_at,
+    propensities,
+    propensity_scored_precision_at,
+    ranking_loss,
+)
 from raretag.metrics.scored import Scored
 from support.scored_items import PROBLEMS, drawn, propensity
 
@@ -208,6 +215,6 @@ def test_recall_of_hidden_positives_counts_what_the_partial_labels_leave_out() -
     scores = torch.tensor([[0.1, 0.9, 0.9], [0.9, 0.9, 0.9], [0.4, 0.2, 0.9]])
     counts = HiddenCounts.of(decide(scores, 0.3), truth, Targets(truth.value, seen))
     assert counts.hidden.tolist() == [2, 2, 0]
-    assert hidden.hidden_recall(counts).tolist()[:2] == [1.0, 0.5]
-    assert hidden.hidden_recall(counts)[2].isnan()
-    assert hidden.micro_hidden_recall(counts) == 0.75
+    assert decisions.hidden_recall(counts).tolist()[:2] == [1.0, 0.5]
+    assert decisions.hidden_recall(counts)[2].isnan()
+    assert decisions.micro_hidden_recall(counts) == 0.75

@@ -17,13 +17,19 @@ from torch import Tensor
 import raretag
 from raretag.core.errors import UserError
 from raretag.core.targets import Targets
-from raretag.metrics import decisions, hidden, ranking
-from raretag.metrics.average_precision import average_precision
-from raretag.metrics.decisions import DecisionCounts, decide
+from raretag.metrics import decisions, ranking
+from raretag.metrics.decisions import DecisionCounts, HiddenCounts, decide
 from raretag.metrics.evaluation import evaluate
-from raretag.metrics.hidden import HiddenCounts
-from raretag.metrics.propensity import PropensityCounts, propensity_scored_precision_at
-from raretag.metrics.ranking import RankingSums, coverage, ndcg_at, precision_at, ranking_loss
+from raretag.metrics.precision_curve import average_precision
+from raretag.metrics.ranking import (
+    PropensityCounts,
+    RankingSums,
+    coverage,
+    ndcg_at,
+    precision_at,
+    propensity_scored_precision_at,
+    ranking_loss,
+)
 from raretag.metrics.scored import Scored
 from support.scored_items import PROBLEMS, drawn, propensity
 
@@ -88,8 +94,8 @@ METRICS = {
     "hidden": Metric(
         lambda scores, targets: HiddenCounts.of(decide(scores, 0.0), targets, partial(targets)),
         lambda counts: {
-            "per_class": hidden.hidden_recall(counts).tolist(),
-            "micro": hidden.micro_hidden_recall(counts),
+            "per_class": decisions.hidden_recall(counts).tolist(),
+            "micro": decisions.micro_hidden_recall(counts),
         },
     ),
     "evaluation": Metric(Scored, whole_evaluation),
@@ -182,4 +188,4 @@ def test_evaluation_says_what_it_could_not_evaluate() -> None:
 
 
 def test_metrics_are_reached_from_the_package() -> None:
-    assert raretag.metrics.average_precision.average_precision is average_precision
+    assert raretag.metrics.precision_curve.average_precision is average_precision

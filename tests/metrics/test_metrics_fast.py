@@ -12,10 +12,9 @@ from torch import Tensor
 
 from raretag.core.errors import UserError
 from raretag.core.targets import Targets
-from raretag.metrics import average_precision as module
-from raretag.metrics.average_precision import average_precision
-from raretag.metrics.binned import BinnedScores, binned_average_precision
-from raretag.metrics.precision_sums import precision_sums, sums_on_device
+from raretag.metrics import precision_curve as module
+from raretag.metrics.bounds import BinnedScores, binned_average_precision
+from raretag.metrics.precision_curve import average_precision, precision_sums, sums_on_device
 from raretag.metrics.scored import Scored
 from support.scored_items import PROBLEMS, drawn
 

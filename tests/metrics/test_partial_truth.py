@@ -13,13 +13,13 @@ from sklearn.metrics import average_precision_score
 from raretag.config.settings import compose
 from raretag.core.errors import UserError
 from raretag.core.targets import Targets
-from raretag.data.python import from_arrays
+from raretag.data.arrays import from_arrays
 from raretag.engine.measure import sentence_on_partial_truth
 from raretag.metrics import decisions
-from raretag.metrics.average_precision import average_precision
 from raretag.metrics.bounds import average_precision_bounds, decision_bounds, micro_bounds
-from raretag.metrics.grouped import mean_of_known
-from raretag.metrics.partial_truth import partial_truth
+from raretag.metrics.partial_labels import partial_truth
+from raretag.metrics.precision_curve import average_precision
+from raretag.metrics.scored import mean_of_known
 from support.runs import run
 
 NAN = float("nan")

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from raretag.core.targets import Targets
 from raretag.metrics import decisions
-from raretag.metrics.thresholds import best_f1_thresholds
+from raretag.metrics.calibration import best_f1_thresholds
 
 
 def f1_at(p, targets, thresholds):

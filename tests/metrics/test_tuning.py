@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 from raretag.core.errors import UserError
 from raretag.core.targets import Targets
 from raretag.metrics import decisions
-from raretag.metrics.calibration import calibration_error, class_calibration_error
-from raretag.metrics.cuts import Ranked, best_cuts
+from raretag.metrics.calibration import Ranked, best_cuts, calibration_error, class_calibration_error
 from raretag.metrics.tuning import tune
 
 

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from raretag.core.errors import UserError
 from raretag.core.registry import build, names
-from raretag.core.statistics import LabelStatistics
+from raretag.core.targets import LabelStatistics
 from raretag.models.heads.label_graph import LabelGraph, adjacency
 from raretag.models.heads.memory import Memory
 from raretag.models.heads.normalised import Normalised

@@ -8,10 +8,10 @@ import torch
 from scipy import sparse
 
 from raretag.config.settings import compose
+from raretag.data.arrays import from_arrays
+from raretag.data.dataset import TensorInputs
 from raretag.data.inputs.features import Features
-from raretag.data.python import from_arrays
 from raretag.engine.prepare import build_fabric, prepare
-from raretag.labels.collection import TensorInputs
 from raretag.models import scaling
 from raretag.models.scaling import resolve_rule
 

@@ -12,8 +12,8 @@ from scipy.sparse import csr_array
 from raretag.config.settings import compose
 from raretag.core.errors import UserError
 from raretag.core.listener import Listener
-from raretag.data.python import from_arrays
-from raretag.metrics.bootstrap import Difference
+from raretag.data.arrays import from_arrays
+from raretag.metrics.intervals import Difference
 from raretag.recommend.candidates import candidates, entrants
 from raretag.recommend.race import cost, is_tie, race, rarity, recommend
 

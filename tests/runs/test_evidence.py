@@ -11,7 +11,7 @@ from hypothesis.extra import numpy as hnp
 from raretag.core.method import build_method
 
 from raretag.core.context import Context
-from raretag.core.statistics import LabelStatistics
+from raretag.core.targets import LabelStatistics
 from raretag.core.targets import Targets
 from raretag.runs import evidence
 from raretag.labels.store import LabelStore

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -14,10 +15,14 @@ from PIL import Image
 from safetensors.torch import load_file, save_file
 
 import raretag
+from raretag.config.settings import Config, compose
 from raretag.core.errors import UserError
-from raretag.data.python import from_arrays
+from raretag.core.listener import Listener
+from raretag.data.arrays import from_arrays
 from raretag.data.sources import load as load_data
+from raretag.engine import run as engine
 from raretag.runs.card import read_card, seal_of
+from raretag.runs.run import open_run
 from raretag.serve.readers import ReadOptions, open_reader
 from raretag.serve.retune import retune
 from support.served import digits, feature_rows, train
@@ -132,7 +137,7 @@ def test_a_folder_without_a_model_is_named(tmp_path, copied):
 
 def test_arrays_tensors_and_files_give_the_same(run, tmp_path):
     model = raretag.load(run)
-    inputs = load_data(raretag.config.settings.Config().data, 0).test.inputs.batch(torch.arange(5))
+    inputs = load_data(Config().data, 0).test.inputs.batch(torch.arange(5))
     wanted = model.predict(inputs)
     np.save(tmp_path / "x.npy", inputs.numpy())
     for data in (inputs.numpy(), inputs.tolist(), tmp_path / "x.npy", str(tmp_path / "x.npy")):
@@ -290,6 +295,19 @@ def test_a_module_of_the_users_own_is_given_again(tmp_path):
     np.testing.assert_allclose(model.probabilities(logits), model.predict().probabilities, atol=1e-6)
     with pytest.raises(UserError, match="module of your own"):
         raretag.load(folder)
+
+
+def test_a_run_in_memory_predicts_as_its_folder_does(tmp_path):
+    config = compose(None, ["train.epochs=1", "data.largest=60", "model.name=mlp"])
+    run = engine.run(config, tmp_path / "run", listener=Listener())
+    learns = [parameter.requires_grad for parameter in run.model.parameters()]
+    found, wanted = raretag.load(run).predict(), raretag.load(tmp_path / "run").predict()
+    np.testing.assert_allclose(found.probabilities, wanted.probabilities, atol=1e-6)
+    assert [parameter.requires_grad for parameter in run.model.parameters()] == learns
+    opened = open_run(tmp_path / "run", with_data=False)
+    np.testing.assert_array_equal(raretag.load(opened).predict().probabilities, wanted.probabilities)
+    with pytest.raises(UserError, match="neither its model nor a folder"):
+        raretag.load(replace(opened, folder=None))
 
 
 def test_thresholds_can_be_tuned_again_and_nothing_else_changes(run, tmp_path):

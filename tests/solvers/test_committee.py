@@ -11,7 +11,7 @@ from raretag.config.settings import compose
 from raretag.core.listener import Listener
 from raretag.core.registry import build
 from raretag.core.targets import Targets
-from raretag.data.python import from_arrays
+from raretag.data.arrays import from_arrays
 from raretag.solvers.committee import Committee, highest
 from raretag.solvers.strength import mean_precision
 from support.runs import run

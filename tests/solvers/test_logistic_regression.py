@@ -13,8 +13,8 @@ from sklearn.linear_model import LogisticRegression
 
 from raretag.config.settings import compose
 from raretag.core.targets import Targets
-from raretag.data.python import from_arrays
-from raretag.metrics.average_precision import average_precision
+from raretag.data.arrays import from_arrays
+from raretag.metrics.precision_curve import average_precision
 from raretag.solvers.strength import mean_precision, solved
 from support.runs import run
 

@@ -15,7 +15,7 @@ from torch.nn.functional import linear
 from raretag.core.context import Context
 from raretag.core.errors import UserError
 from raretag.core.method import Method, build_method
-from raretag.core.statistics import LabelStatistics
+from raretag.core.targets import LabelStatistics
 from raretag.labels.store import LabelStore
 from raretag.streamed.head import StreamedHead
 from raretag.streamed.targets import ListedTargets, listed_targets

@@ -10,7 +10,8 @@ import pytest
 from raretag.config.settings import compose
 from raretag.core.errors import UserError
 from raretag.core.listener import Listener
-from raretag.data.python import from_arrays
+from raretag.data.arrays import from_arrays
+from raretag.engine import run as engine
 from raretag.suggest.answers import read
 from raretag.suggest.job import suggest
 from support.served import train
@@ -68,7 +69,8 @@ def test_objects_in_memory_are_given_again(tmp_path):
     found = suggest(run, data, most=20, folds=2)
     right = [x[int(one.item), int(one.label)] > 0 for one in found.missing]
     assert np.mean(right) > 0.7
-    assert suggest(compose(None, changes), data, most=20, folds=2) == found
+    in_memory = engine.run(compose(None, changes), None, data=data, listener=Listener())
+    assert suggest(in_memory, most=20, folds=2) == found
 
 
 def test_mistakes_are_one_line(tmp_path):

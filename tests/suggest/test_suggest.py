@@ -9,7 +9,7 @@ import torch
 
 from raretag.core.errors import UserError
 from raretag.core.targets import Targets
-from raretag.labels.groups import groups
+from raretag.labels.counts import groups
 from raretag.labels.store import LabelStore
 from raretag.suggest import answers as reading
 from raretag.suggest.answers import Answer

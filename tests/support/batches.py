@@ -7,8 +7,7 @@ from torch import Tensor
 
 from raretag.core.context import Context
 from raretag.core.method import Method, build_method
-from raretag.core.statistics import LabelStatistics
-from raretag.core.targets import Targets
+from raretag.core.targets import LabelStatistics, Targets
 from support.cases import CASES
 from support.method_table import Case, Options, Same
 

@@ -10,8 +10,7 @@ from torch import Tensor
 from raretag.core.method import build_method
 from raretag.core.objective import Objective
 from raretag.core.parts import Score
-from raretag.core.statistics import LabelStatistics
-from raretag.core.targets import Completed, Targets
+from raretag.core.targets import Completed, LabelStatistics, Targets
 from raretag.models.heads.plain import Scaled
 from raretag.objective.completions import UnknownIsNegative
 from raretag.objective.reductions import Sum

@@ -11,8 +11,7 @@ from torch import Tensor
 
 from raretag.core.context import Context
 from raretag.core.method import build_method
-from raretag.core.statistics import LabelStatistics
-from raretag.core.targets import Targets
+from raretag.core.targets import LabelStatistics, Targets
 
 Result = tuple[float, list[list[float]]]
 

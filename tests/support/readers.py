@@ -13,21 +13,17 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-from raretag.data.reading import (
-    arff,
-    arff_header,
-    cifar,
-    coco_json,
-    cub,
-    emotions,
-    id_json,
-    idx,
-    label_list,
-    npz,
-    open_images,
-    svmlight,
-    voc_xml,
-)
+from raretag.data.files import read_label_list, read_names
+from raretag.data.inputs.features import read_archive
+from raretag.data.sets.arff import label_names, read_arff
+from raretag.data.sets.cifar import read_binary, read_sheet, read_sheet_labels
+from raretag.data.sets.coco_files import read_instances, read_labelled_ids
+from raretag.data.sets.cub import read_attributes, read_numbered, read_training_part
+from raretag.data.sets.goemotions import read_texts
+from raretag.data.sets.multimnist import read_idx
+from raretag.data.sets.open_images import read_descriptions, read_verified
+from raretag.data.sets.svmlight import read_rows
+from raretag.data.sets.voc import read_objects
 
 
 def idx_file(array: np.ndarray) -> bytes:
@@ -97,27 +93,27 @@ class Reader:
 
 
 READERS = {
-    "idx": Reader(lambda p: idx.array(p, 3), idx_file(np.arange(12).reshape(3, 2, 2)), text=False),
-    "cifar": Reader(lambda p: cifar.binary(p, 2, 100), (bytes([5, 99]) + bytes(range(256)) * 12) * 2, text=False),
-    "cifar sheet": Reader(cifar.sheet, png_sheet(), text=False),
-    "cifar sheet labels": Reader(lambda p: cifar.sheet_labels(p, 3, 10), b"[3, 0, 9]"),
-    "label list": Reader(lambda p: label_list.label_list(p, 80), b"a.jpg,3 17\nb.jpg, 2.\nc.jpg,\n"),
-    "names": Reader(label_list.names, b"one\ntwo\n\nthree\n"),
-    "coco": Reader(coco_json.instances, json.dumps(COCO).encode()),
-    "ids": Reader(lambda p: id_json.labelled_ids(p, 80), b'{"image_ids": ["1", "2"], "labels": [[0, 79], []]}'),
-    "voc": Reader(voc_xml.objects, VOC),
-    "mulan labels": Reader(arff_header.label_names, LABELS_XML),
-    "arff dense": Reader(arff.table, DENSE),
-    "arff sparse": Reader(lambda p: arff.table(p, ["l1", "l2"]), SPARSE),
-    "svmlight": Reader(svmlight.rows, b"3,17 1:0.5 7:2 # note\n 2:1\n0 1:1\n"),
-    "svmlight header": Reader(svmlight.rows, b"2 4 3\n2,0 0:1 3:-1e2\n1:1\n"),
-    "cub images": Reader(lambda p: cub.numbered(p, "image"), b"1 001.A/a b.jpg\n2 001.A/c.jpg\n"),
-    "cub split": Reader(lambda p: cub.training_part(p, 2), b"2 1\n1 0\n"),
-    "cub attributes": Reader(lambda p: cub.attributes(p, 2, 2), b"1 1 0 1 3.5\n1 2 1 4 0 1.2\n2 2 1 3 2\n"),
-    "emotions": Reader(lambda p: emotions.texts(p, 28), b'so, "good"\t3,27\tx1\nno\t0\tx2\n'),
-    "open images classes": Reader(open_images.descriptions, b"/m/a,Cat\n/m/b,Dog, wild\n"),
-    "open images": Reader(lambda p: open_images.verified(p, {"/m/a": 0, "/m/b": 1}, ["Cat", "Dog"]), OPEN_IMAGES),
-    "npz": Reader(npz.features, npz_file(X=np.ones((2, 3), np.float16), ids=np.array(["a", "b"])), text=False),
+    "idx": Reader(lambda p: read_idx(p, 3), idx_file(np.arange(12).reshape(3, 2, 2)), text=False),
+    "cifar": Reader(lambda p: read_binary(p, 2, 100), (bytes([5, 99]) + bytes(range(256)) * 12) * 2, text=False),
+    "cifar sheet": Reader(read_sheet, png_sheet(), text=False),
+    "cifar sheet labels": Reader(lambda p: read_sheet_labels(p, 3, 10), b"[3, 0, 9]"),
+    "label list": Reader(lambda p: read_label_list(p, 80), b"a.jpg,3 17\nb.jpg, 2.\nc.jpg,\n"),
+    "names": Reader(read_names, b"one\ntwo\n\nthree\n"),
+    "coco": Reader(read_instances, json.dumps(COCO).encode()),
+    "ids": Reader(lambda p: read_labelled_ids(p, 80), b'{"image_ids": ["1", "2"], "labels": [[0, 79], []]}'),
+    "voc": Reader(read_objects, VOC),
+    "mulan labels": Reader(label_names, LABELS_XML),
+    "arff dense": Reader(read_arff, DENSE),
+    "arff sparse": Reader(lambda p: read_arff(p, ["l1", "l2"]), SPARSE),
+    "svmlight": Reader(read_rows, b"3,17 1:0.5 7:2 # note\n 2:1\n0 1:1\n"),
+    "svmlight header": Reader(read_rows, b"2 4 3\n2,0 0:1 3:-1e2\n1:1\n"),
+    "cub images": Reader(lambda p: read_numbered(p, "image"), b"1 001.A/a b.jpg\n2 001.A/c.jpg\n"),
+    "cub split": Reader(lambda p: read_training_part(p, 2), b"2 1\n1 0\n"),
+    "cub attributes": Reader(lambda p: read_attributes(p, 2, 2), b"1 1 0 1 3.5\n1 2 1 4 0 1.2\n2 2 1 3 2\n"),
+    "emotions": Reader(lambda p: read_texts(p, 28), b'so, "good"\t3,27\tx1\nno\t0\tx2\n'),
+    "open images classes": Reader(read_descriptions, b"/m/a,Cat\n/m/b,Dog, wild\n"),
+    "open images": Reader(lambda p: read_verified(p, {"/m/a": 0, "/m/b": 1}, ["Cat", "Dog"]), OPEN_IMAGES),
+    "npz": Reader(read_archive, npz_file(X=np.ones((2, 3), np.float16), ids=np.array(["a", "b"])), text=False),
 }
 
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from raretag.core.targets import Targets
-from raretag.metrics.propensity import propensities
+from raretag.metrics.ranking import propensities
 from raretag.metrics.scored import Scored
 
 

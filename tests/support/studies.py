@@ -8,8 +8,8 @@ import numpy as np
 import torch
 
 from raretag.core.targets import Targets
+from raretag.metrics.calibration import best_f1_thresholds
 from raretag.metrics.evaluation import evaluate
-from raretag.metrics.thresholds import best_f1_thresholds
 from raretag.report.study import Scores, Study
 
 CONFIG: dict[str, Any] = {

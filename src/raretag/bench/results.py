@@ -18,7 +18,7 @@ from torch import Tensor
 from raretag.bench.plan import Cell, Plan, cells
 from raretag.core.targets import Targets
 from raretag.engine.checkpoint import best_epoch
-from raretag.metrics.bootstrap import Difference, difference_of, resampled
+from raretag.metrics.intervals import Difference, difference_of, resampled
 from raretag.metrics.weighted import WeightedAveragePrecision
 from raretag.runs import evidence
 

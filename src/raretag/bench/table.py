@@ -13,7 +13,7 @@ from typing import Any
 
 from raretag.bench.plan import Plan, cells
 from raretag.bench.results import Section, interval, label_differences, record_of
-from raretag.metrics.bootstrap import Difference
+from raretag.metrics.intervals import Difference
 
 
 def markdown(plan: Plan, found: list[Section]) -> str:

@@ -18,9 +18,9 @@ from typing import Any
 from raretag.config.settings import Data, checked, compose, read
 from raretag.core.errors import DataAbsentError, UserError
 from raretag.core.listener import SILENT
+from raretag.data.dataset import DataSet
 from raretag.data.sources import load
 from raretag.engine.run import run
-from raretag.labels.collection import DataSet
 
 
 @lru_cache(maxsize=1)

@@ -48,7 +48,7 @@ def inspect(
         check_picture(picture)
 
     from raretag.data.sources import look  # torch is loaded here
-    from raretag.labels.describe import describe
+    from raretag.labels.counts import describe
 
     found = look(settings.data, settings.seed)
     console = screen()
@@ -80,7 +80,7 @@ def inspect(
 def print_description(console: Console, name: str, description: dict[str, Any]) -> None:
     from rich.table import Table
 
-    from raretag.core.words import some
+    from raretag.core.errors import some
 
     observed, groups = description["observed"], description["groups"]
     low, high = groups["edges"]

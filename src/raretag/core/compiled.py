@@ -14,16 +14,14 @@ import sys
 import types
 import warnings
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor
 
-from raretag.core.analytic import kept, value_and_slope
-from raretag.core.barrier import barrier
 from raretag.core.context import Context
-from raretag.core.numerics import in_full_precision
+from raretag.core.numerics import barrier, in_full_precision, kept, value_and_slope
 from raretag.core.targets import Completed, Targets
 
 if TYPE_CHECKING:
@@ -49,6 +47,30 @@ _log = logging.getLogger(__name__)
 _kernels: WeakKeyDictionary[Objective, Kernels | None] = WeakKeyDictionary()  # None: it failed
 
 
+class Batch(NamedTuple):
+    """A batch and its context as tensors, of which sizes may change without compiling again."""
+
+    logits: Tensor  # [B, C]
+    value: Tensor  # [B, C]
+    observed: Tensor  # [B, C] bytes, because a vector of bool is slow to load
+    rows: Tensor | None  # [B] row numbers
+    epoch: Tensor  # its size is the epoch plus 2, as sizes of 0 and 1 are constants to the compiler
+    epochs: int
+
+    @classmethod
+    def of(cls, logits: Tensor, targets: Targets, context: Context) -> Batch:
+        matrices = (logits, targets.value.detach(), targets.observed.view(torch.uint8))
+        index = None if context.index is None else context.index.detach()
+        epoch = torch.empty(1).expand(context.epoch + 2)
+        for tensor in (*matrices, index, epoch):
+            if tensor is not None:
+                torch._dynamo.maybe_mark_dynamic(tensor, 0)
+        return cls(*matrices, index, epoch, context.epochs)
+
+    def context(self) -> Context:
+        return Context(self.rows, len(self.epoch) - 2, self.epochs)
+
+
 def sums(
     objective: Objective,
     logits: Tensor,
@@ -64,15 +86,7 @@ def sums(
     if kernels is None:
         return None
     complete, make_masks, make_sums = kernels
-    # Bytes, because a vector of bool is slow to load. The epoch is a size (plus 2, as 0 and 1 are constants to the
-    # compiler), because sizes may change without compiling again.
-    matrices = (logits, targets.value.detach(), targets.observed.view(torch.uint8))
-    index = None if context.index is None else context.index.detach()
-    epoch = torch.empty(1).expand(context.epoch + 2)
-    batch = (objective, *matrices, index, epoch, context.epochs)
-    for tensor in (*matrices, index, epoch):
-        if tensor is not None:
-            torch._dynamo.maybe_mark_dynamic(tensor, 0)
+    batch = Batch.of(logits, targets, context)
     try:
         with warnings.catch_warnings():
             if first:
@@ -81,9 +95,9 @@ def sums(
             if objective.keep is not None:
                 masks = targets.observed.to(torch.float32)  # written on twice: fresh memory costs as much as arithmetic
                 torch._dynamo.maybe_mark_dynamic(masks, 0)
-                complete(*batch, masks)
-                make_masks(*batch, masks)
-            totals, numbers, gradient = make_sums(*batch, masks, scale)
+                complete(objective, batch, masks)
+                make_masks(objective, batch, masks)
+            totals, numbers, gradient = make_sums(objective, batch, masks, scale)
     except Exception as problem:
         _log.info("an objective is computed without compilation: %s", str(problem).partition("\n")[0])
         _kernels[objective] = None
@@ -99,61 +113,30 @@ def own(function: Callable[..., Any]) -> Callable[..., Any]:
     return made
 
 
-def completed(
-    objective: Objective,
-    logits: Tensor,
-    value: Tensor,
-    observed: Tensor,
-    index: Tensor | None,
-    epoch: Tensor,
-    epochs: int,
-    masks: Tensor,
-) -> None:
+def completed(objective: Objective, batch: Batch, masks: Tensor) -> None:
     """From observed to t [B, C]. Not in the loop of the mask: a choice of values there keeps it from being vectors."""
-    z = in_full_precision(logits)
-    targets = Targets(value.to(z.dtype), masks > 0)
-    masks.copy_(objective.complete(z, targets, Context(index, len(epoch) - 2, epochs)).value)
+    z, context = in_full_precision(batch.logits), batch.context()
+    masks.copy_(objective.complete(z, Targets(batch.value.to(z.dtype), masks > 0), context).value)
 
 
-def masks_of(
-    objective: Objective,
-    logits: Tensor,
-    value: Tensor,
-    observed: Tensor,
-    index: Tensor | None,
-    epoch: Tensor,
-    epochs: int,
-    masks: Tensor,
-) -> None:
+def masks_of(objective: Objective, batch: Batch, masks: Tensor) -> None:
     """From t to k + 2 observed [B, C]; as float32, because the loop of floats reads bytes at half the speed."""
-    context = Context(index, len(epoch) - 2, epochs)
-    z = in_full_precision(logits)
-    t = objective.complete(z, Targets(value.to(z.dtype), observed > 0), context)
+    z, context = in_full_precision(batch.logits), batch.context()
+    t = objective.complete(z, Targets(batch.value.to(z.dtype), batch.observed > 0), context)
     t = Completed(masks, t.counted, t.observed, t.where)
     # A choice, not a conversion of bool: that keeps the C++ compiler from using vectors.
-    masks.copy_(torch.where(kept(objective, z, t, context), 1.0, 0.0) + 2.0 * observed.to(torch.float32))
+    masks.copy_(torch.where(kept(objective, z, t, context), 1.0, 0.0) + 2.0 * batch.observed.to(torch.float32))
 
 
-def pass_over(
-    objective: Objective,
-    logits: Tensor,
-    value: Tensor,
-    observed: Tensor,
-    index: Tensor | None,
-    epoch: Tensor,
-    epochs: int,
-    masks: Tensor | None,
-    scale: Tensor,
-) -> Sums:
+def pass_over(objective: Objective, batch: Batch, masks: Tensor | None, scale: Tensor) -> Sums:
     """The sum of the terms and the number of those that count, of each row [B]; the gradient [B, C], scaled."""
-    context = Context(index, len(epoch) - 2, epochs)
-    z = in_full_precision(logits)
-    known = observed.to(z.dtype) > 0 if masks is None else masks > 1.5
-    t = objective.complete(z, Targets(value.to(z.dtype), known), context)
+    z, context = in_full_precision(batch.logits), batch.context()
+    known = batch.observed.to(z.dtype) > 0 if masks is None else masks > 1.5
+    t = objective.complete(z, Targets(batch.value.to(z.dtype), known), context)
     counts = kept(objective, z, t, context) if masks is None else (masks == 1.0) | (masks == 3.0)
     terms, slope = value_and_slope(objective, z, t, context)
     # One number for each label holds rows and labels apart. As a single long loop the slopes could not be made in the
     # loop that sums the rows, and what both need would go through memory.
     scale = barrier(scale.repeat(z.shape[1]))
     terms, slope = torch.where(counts, terms, 0.0), torch.where(counts, scale * slope, 0.0)
-    return terms.sum(1), counts.to(z.dtype).sum(1), slope.to(logits.dtype)
+    return terms.sum(1), counts.to(z.dtype).sum(1), slope.to(batch.logits.dtype)

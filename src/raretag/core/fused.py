@@ -25,10 +25,9 @@ from torch import Tensor, nn
 from torch.autograd.function import FunctionCtx
 
 from raretag.core import compiled
-from raretag.core.analytic import kept, value_and_slope
 from raretag.core.context import Context
 from raretag.core.errors import UserError
-from raretag.core.numerics import in_full_precision
+from raretag.core.numerics import in_full_precision, kept, value_and_slope
 from raretag.core.parts import Ratio
 from raretag.core.targets import Targets
 
@@ -90,9 +89,9 @@ def fits(objective: Objective, logits: Tensor, targets: Targets) -> bool:
         and logits.dim() == 2
         and logits.numel() > 0
         and logits.is_floating_point()
-        and says(type(objective.score), "prices", "positive", "negative")
-        and says(type(objective.reduce), "of_sums", "forward")
-        and (shape is None or (says(type(shape), "slopes", "forward") and shape.slopes() is not None))
+        and has_analytic(type(objective.score), "prices", "positive", "negative")
+        and has_analytic(type(objective.reduce), "of_sums", "forward")
+        and (shape is None or (has_analytic(type(shape), "slopes", "forward") and shape.slopes() is not None))
         and not targets.value.requires_grad
         and not any(parameter.requires_grad for parameter in objective.parameters())
         and not torch._C._are_functorch_transforms_active()
@@ -100,14 +99,14 @@ def fits(objective: Objective, logits: Tensor, targets: Targets) -> bool:
 
 
 @cache
-def says(kind: type, analytic: str, *plain: str) -> bool:
+def has_analytic(kind: type, analytic: str, *plain: str) -> bool:
     """Whether a class has an analytic form that is as recent as its plain one: a subclass may have changed one only."""
     definer = next(base for base in kind.__mro__ if any(name in vars(base) for name in (analytic, *plain)))
     return analytic in vars(definer)
 
 
 def lets_gradients_through(objective: Objective, logits: Tensor, targets: Targets, context: Context) -> bool:
-    """Asked of one row. A part that looks at the whole batch is asked in vain, so it must keep its contract."""
+    """Tried on one row. A part that looks at the whole batch cannot be tried so, and must keep its contract."""
     if whole_batch(objective):
         return False
     rows = slice(0, 1)
@@ -194,7 +193,7 @@ class WithGradient(torch.autograd.Function):
 
 
 class Once(torch.autograd.Function):
-    """Passes a gradient on, and says so if somebody asks for its derivative."""
+    """Passes a gradient on; its own derivative is an error."""
 
     @staticmethod
     def forward(ctx: FunctionCtx, gradient: Tensor, logits: Tensor) -> Tensor:

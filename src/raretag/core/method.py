@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+from abc import ABCMeta
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -10,12 +12,12 @@ import torch
 from torch import Tensor, nn
 
 from raretag.core import registry
-from raretag.core.context import NOWHERE, Context
+from raretag.core.context import NO_CONTEXT, Context
 from raretag.core.errors import UserError
 from raretag.core.numerics import in_full_precision
 from raretag.core.objective import Objective
-from raretag.core.statistics import LabelStatistics
-from raretag.core.targets import Targets
+from raretag.core.parts import Complete
+from raretag.core.targets import Completed, LabelStatistics, Targets
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,14 +29,55 @@ class Stage:
     sampler: str | None = None  # None: the run's
 
 
-class Method(nn.Module):
-    """A row of the table: an objective, and how the paper wants it used.
+class _Needs(ABCMeta):
+    """Checks that a method gets what it needs, and explains it where Python would only name an argument."""
 
-    In a loop of your own: `method.loss(...)` each step, `method.end_epoch(context)` after each epoch, and
-    `method.state_dict()` in the checkpoint. In training mode `loss` also lets the method learn from the batch.
+    def __call__(cls, *given: Any, **options: Any) -> Any:
+        cls._check(given, options)
+        return super().__call__(*given, **options)
+
+    @property
+    def __signature__(cls) -> inspect.Signature:  # that of __init__, not that of __call__ above
+        of_init = inspect.signature(cls.__init__)  # type: ignore[misc]
+        return of_init.replace(parameters=list(of_init.parameters.values())[1:], return_annotation=cls)
+
+    def _check(cls, given: tuple[Any, ...], options: Mapping[str, Any]) -> None:
+        wanted = cls.__signature__.parameters
+        found = dict(zip(wanted, given, strict=False)) | dict(options)
+        names = [
+            name
+            for name in ("statistics", "items")
+            if name in wanted and wanted[name].default is inspect.Parameter.empty
+        ]
+        statistics = found.get("statistics")
+        if all(name in found for name in names) and (statistics is None or isinstance(statistics, LabelStatistics)):
+            return
+        words = {"statistics": "label statistics", "items": "the number of items"}
+        written = {"statistics": "labels.statistics()", "items": "items=len(labels)"}
+        target = f"{cls.__module__}:{cls.__qualname__}"
+        name = next((f'"{one}"' for one, home in registry.table("methods").items() if home == target), cls.__name__)
+        raise UserError(
+            f"{cls.__name__} needs {' and '.join(words[one] for one in names)}: "
+            f"{cls.__name__}({', '.join(written[one] for one in names)}), or raretag.bind({name}, labels)"
+        )
+
+
+class Method(nn.Module, metaclass=_Needs):
+    """A row of the table: an objective, and how the paper wants it used. Callable like any loss of torch.
+
+    In a loop of your own: `method(logits, targets)` each step. For a method that remembers items or has a schedule,
+    `raretag.bind(method, labels)` makes the context that it needs; by hand that is `method(logits, targets, context)`,
+    and `method.end_epoch(context)` after each epoch. `method.state_dict()` belongs into the checkpoint. In training
+    mode the method also learns from the batch.
+
+    >>> import torch, raretag
+    >>> targets = raretag.Targets(torch.tensor([[1.0, 0.0]]), torch.tensor([[True, False]]))
+    >>> method = raretag.methods.Focal(gamma=2.0)  # what nobody observed is a negative, unless unknown="ignore"
+    >>> method(torch.tensor([[0.0, 0.0]]), targets)
+    tensor(0.1733)
     """
 
-    sampler: str = "uniform"  # how the paper draws items, unless the user says otherwise
+    sampler: str = "uniform"  # how the paper draws items, unless the user chooses
     head: str = "linear"  # how the paper gets from features to logits, likewise
     branches: str = "single"  # how backbones and heads are wired to a model, likewise
     stages: tuple[Stage, ...] = (Stage(),)
@@ -58,7 +101,7 @@ class Method(nn.Module):
         prediction: Tensor = outputs
         return prediction
 
-    def loss(self, logits: Tensor, targets: Targets, context: Context = NOWHERE) -> Tensor:
+    def loss(self, logits: Tensor, targets: Targets, context: Context = NO_CONTEXT) -> Tensor:
         value: Tensor = self.objective(logits, targets, context)
         if self.training and context.learning:
             with torch.no_grad():
@@ -86,8 +129,8 @@ class Method(nn.Module):
         return {}
 
     @torch.no_grad()
-    def found_missing(self, outputs: Any, targets: Targets, context: Context = NOWHERE) -> Tensor:
-        """[B, C] bool: unknown labels that are trained as positives in this batch. To be asked before `loss`."""
+    def found_missing(self, outputs: Any, targets: Targets, context: Context = NO_CONTEXT) -> Tensor:
+        """[B, C] bool: unknown labels that are trained as positives in this batch. Call it before `loss`."""
         completed = self.objective.complete(in_full_precision(self.logits(outputs).detach()), targets, context)
         found: Tensor = completed.counted & ~completed.observed & (completed.value > 0.5)
         return found
@@ -98,7 +141,14 @@ class Method(nn.Module):
 
 
 def build_method(name: str, statistics: LabelStatistics, *, items: int, seed: int = 0, **options: Any) -> Method:
-    """A method by its name: `build_method("focal", labels.statistics(), items=len(labels), gamma=2.0)`."""
+    """A method by its name, for a loop that makes its own contexts. `raretag.bind` is shorter.
+
+    >>> import raretag
+    >>> statistics = raretag.LabelStatistics.of_counts([30, 5], items=100)
+    >>> method = raretag.build_method("class_balanced", statistics, items=100, beta=0.9)
+    >>> type(method).__name__, method.sampler
+    ('ClassBalanced', 'uniform')
+    """
     return make_method(name, options, statistics, items=items, seed=seed)
 
 
@@ -110,7 +160,38 @@ def make_method(name: str, options: Mapping[str, Any], statistics: LabelStatisti
     return method
 
 
-Base = str | Mapping[str, Any] | Method  # a method's name, {"name": ..., **options}, or a method
+Loss = Callable[[Tensor, Targets], Tensor]
+Base = str | Mapping[str, Any] | Method | type[Method]  # a name, {"name": ..., **options}, a method, or its class
+Given = Base | Loss
+
+
+def as_method(
+    given: Given, statistics: LabelStatistics, items: int, seed: int = 0, options: Mapping[str, Any] | None = None
+) -> Method:
+    """A method from whatever a user may call one: all forms of `Given`, and options for a name or a class."""
+    options = dict(options or {})
+    if isinstance(given, Mapping):
+        options = {**given, **options}
+        given = options.pop("name", None) or {}
+    if isinstance(given, str):
+        if registry.room_of("methods", given) == "solvers":
+            raise UserError(
+                f"'{given}' is a solver, which fits a classifier without steps and has no loss: "
+                f'use raretag.train(data, method="{given}")'
+            )
+        return make_method(given, options, statistics, items=items, seed=seed)
+    if isinstance(given, type) and issubclass(given, Method):
+        offered = {"statistics": statistics, "items": items, "seed": seed}
+        made: Method = registry.construct(given.__name__, given, options, **offered)
+        return made
+    if not callable(given) or isinstance(given, type):
+        raise UserError(
+            f"{given!r} is not a method; expected a name, {{name: ..., option: value}}, a Method or its class, "
+            "or a function loss(logits, targets)"
+        )
+    if options:
+        raise UserError(f"'{next(iter(options))}' cannot be set for a method that is already made: set it there")
+    return given if isinstance(given, Method) else OwnLoss(given)
 
 
 def build_base(owner: str, base: Base, statistics: LabelStatistics, *, items: int, seed: int) -> Method:
@@ -118,19 +199,73 @@ def build_base(owner: str, base: Base, statistics: LabelStatistics, *, items: in
 
     It must be one objective and nothing else, or replacing a slot would lose the rest.
     """
-    if isinstance(base, Method):
-        method, name = base, type(base).__name__
-    else:
-        options: dict[str, Any] = {"name": base} if isinstance(base, str) else dict(base)
-        found = options.pop("name", None)
-        if not isinstance(found, str):
-            raise UserError(f"{owner}: {base!r} is not a method; expected a name or {{name: ..., option: value}}")
-        name = found
-        if name == owner:
-            raise UserError(f"{owner}.base is '{owner}' again; expected another method")
-        method = make_method(name, options, statistics, items=items, seed=seed)
+    name = base.get("name") if isinstance(base, Mapping) else base
+    if name == owner:
+        raise UserError(f"{owner}.base is '{owner}' again; expected another method")
+    if not isinstance(name, (str, Method, type)):
+        raise UserError(
+            f"{owner}: {base!r} is not a method; expected a name, {{name: ..., option: value}}, a Method or its class"
+        )
+    method = as_method(base, statistics, items, seed)
+    name = name if isinstance(name, str) else type(method).__name__
     if any(getattr(type(method), verb) is not getattr(Method, verb) for verb in ("loss", "observe", "end_epoch")):
         raise UserError(f"{owner}: '{name}' has a loss with a term beyond its objective; expected a method without")
-    if any(getattr(method, wish) != getattr(Method, wish) for wish in ("head", "branches", "stages")):
+    if wishes(method):
         raise UserError(f"{owner}: '{name}' wants a model or stages of its own; expected a method that is a loss alone")
     return method
+
+
+def wishes(method: Method) -> list[str]:
+    """What the method wants of the engine beside its loss, in words."""
+    found = [f"the head '{method.head}'"] if method.head != Method.head else []
+    found += [f"the branches '{method.branches}'"] if method.branches != Method.branches else []
+    return found + ([f"{len(method.stages)} stages"] if method.stages != Method.stages else [])
+
+
+class OwnLoss(Method):
+    """A function loss(logits, targets) that gives one number, as a method.
+
+    >>> import torch, raretag
+    >>> def hinge(logits, targets):
+    ...     return (targets.observed * (1 - (2 * targets.positive - 1) * logits).clamp(min=0)).mean()
+    >>> targets = raretag.Targets(torch.tensor([[1.0, 0.0]]), torch.tensor([[True, True]]))
+    >>> OwnLoss(hinge)(torch.tensor([[0.5, -2.0]]), targets)
+    tensor(0.2500)
+    """
+
+    def __init__(self, function: Loss) -> None:
+        super().__init__(_NoTerms())
+        self.function = function
+
+    def loss(self, logits: Tensor, targets: Targets, context: Context = NO_CONTEXT) -> Tensor:
+        value = self.function(logits, targets)
+        if not isinstance(value, Tensor) or value.numel() != 1:
+            what = list(value.shape) if isinstance(value, Tensor) else type(value).__name__
+            raise UserError(f"the loss {_name_of(self.function)} gave {what}; expected a tensor with one number")
+        return value.reshape(())
+
+    forward = loss
+
+    def found_missing(self, outputs: Any, targets: Targets, context: Context = NO_CONTEXT) -> Tensor:
+        return torch.zeros_like(targets.observed)
+
+
+def _name_of(function: Loss) -> str:
+    return str(getattr(function, "__name__", type(function).__name__))
+
+
+class _NoTerms(Objective):
+    """Stands where a loss is no sum of terms: nothing is completed, kept or weighed."""
+
+    def __init__(self) -> None:
+        nn.Module.__init__(self)
+        self.complete = _AsObserved()
+        self.shape = self.keep = self.weigh = None
+
+    def filled(self) -> dict[str, str]:
+        return {}
+
+
+class _AsObserved(Complete):
+    def forward(self, logits: Tensor, targets: Targets, context: Context) -> Completed:
+        return Completed(targets.positive, targets.observed, targets.observed)

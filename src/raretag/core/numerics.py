@@ -1,12 +1,31 @@
-"""Stable forms of what the papers write with logarithms of probabilities."""
+r"""Stable forms of what the papers write with logarithms of probabilities: plain, and together with their slopes.
+
+The plain forms are the definition. The second half is for core/fused.py, which computes a loss and its gradient in one
+pass: `Logistic` has all that a price and its slope are made of, from one exponential, and `value_and_slope` is the one
+equation with its derivative::
+
+    L     = sum k w ( t pos(s+) + (1 - t) neg(s-) )
+    dL/dz =     k w ( t pos'(s+) ds+/dz + (1 - t) neg'(s-) ds-/dz )
+
+Scores give their slopes beside their values (`Score.prices`), shapes give ds/dz (`Shape.slopes`). Under a compiler,
+float32 logarithms are short series instead of calls into a library: a call costs more there than everything around it.
+They are good to 2e-7.
+"""
 
 from __future__ import annotations
+
+from math import log
+from typing import TYPE_CHECKING, NamedTuple
 
 import torch
 from torch import Tensor
 from torch.nn.functional import softplus
 
 from raretag.core.context import Context
+from raretag.core.targets import Completed
+
+if TYPE_CHECKING:
+    from raretag.core.objective import Objective
 
 
 def minus_log_p(s: Tensor) -> Tensor:
@@ -29,3 +48,137 @@ def log_softmax(logits: Tensor, context: Context) -> Tensor:
 def in_full_precision(logits: Tensor) -> Tensor:
     """Half precision loses the small probabilities of rare labels, so losses are computed in float32 at least."""
     return logits.float() if logits.dtype in (torch.float16, torch.bfloat16) else logits
+
+
+@torch.library.custom_op("raretag::barrier", mutates_args=())
+def _barrier(x: Tensor) -> Tensor:
+    return x.clone()
+
+
+@_barrier.register_fake
+def _(x: Tensor) -> Tensor:
+    return torch.empty_like(x)
+
+
+def barrier(x: Tensor) -> Tensor:
+    """x itself, computed before whatever uses it: a wall for compilers.
+
+    Without it a compiler would compute the number of a label again in each row of the batch.
+    """
+    if torch.compiler.is_compiling() and not x.requires_grad:
+        wall: Tensor = _barrier(x)
+        return wall
+    return x
+
+
+_HALF_ROOT = 0x3F3504F3  # the bits of sqrt(1/2) in float32
+
+
+class Price(NamedTuple):
+    """What a side of a label costs, and the derivative by its logit."""
+
+    value: Tensor
+    slope: Tensor
+
+    def times(self, factor: Tensor | float) -> Price:
+        return Price(factor * self.value, factor * self.slope)
+
+
+class Logistic:
+    """p = sigmoid(s), q = 1 - p, -log p and -log q: without cancellation, finite for every finite s."""
+
+    def __init__(self, s: Tensor) -> None:
+        e = torch.exp(-s.abs())  # in (0, 1]: cannot overflow
+        self.s = s
+        self.minus_log_larger = log_one_plus(e)
+        if under_compiler():
+            larger = (1.0 + e).reciprocal()
+            self.p = torch.where(s >= 0, larger, e * larger)
+            self.q = torch.where(s >= 0, e * larger, larger)
+        else:  # one operation at a time, a choice costs more than two exponentials
+            self.p, self.q = torch.sigmoid(s), torch.sigmoid(-s)
+
+    @property
+    def minus_log_p(self) -> Tensor:
+        return self.minus_log_larger - self.s.clamp(max=0.0)
+
+    @property
+    def minus_log_q(self) -> Tensor:
+        return self.minus_log_larger + self.s.clamp(min=0.0)
+
+
+def whole(gamma: float | Tensor) -> bool:
+    """Whether a power is a few multiplications."""
+    return not isinstance(gamma, Tensor) and float(gamma).is_integer() and 0 <= gamma <= 8
+
+
+def power(x: Tensor, gamma: float | Tensor, minus_log_x: Tensor | None = None) -> Tensor:
+    """x^gamma for x > 0, or for x >= 0 with its logarithm."""
+    if isinstance(gamma, Tensor) or not whole(gamma):
+        return torch.exp(gamma * (logarithm(x) if minus_log_x is None else -minus_log_x))
+    result: Tensor | None = None
+    square, bits = x, int(gamma)
+    while bits:  # by squaring
+        if bits & 1:
+            result = square if result is None else result * square
+        bits >>= 1
+        square = square * square if bits else square
+    return torch.ones_like(x) if result is None else result
+
+
+def under_compiler() -> bool:
+    return torch.compiler.is_compiling()
+
+
+def log_one_plus(e: Tensor) -> Tensor:
+    """log(1 + e) for e in [0, 1]."""
+    if not under_compiler() or e.dtype != torch.float32:
+        return torch.log1p(e)
+    return _twice_artanh(e / (2.0 + e), terms=8)  # u in [0, 1/3]
+
+
+def logarithm(x: Tensor) -> Tensor:
+    """log x for normal x > 0."""
+    if not under_compiler() or x.dtype != torch.float32:
+        return torch.log(x)
+    bits = x.view(torch.int32)
+    exponent = (bits - _HALF_ROOT) >> 23
+    mantissa = (bits - (exponent << 23)).view(torch.float32)  # in [sqrt(1/2), sqrt(2))
+    u = (mantissa - 1.0) / (mantissa + 1.0)  # at most 0.1716
+    return exponent.to(torch.float32) * log(2.0) + _twice_artanh(u, terms=5)
+
+
+def _twice_artanh(u: Tensor, terms: int) -> Tensor:
+    """log((1 + u) / (1 - u)) = 2 u (1 + u^2 / 3 + u^4 / 5 + ...)."""
+    square = u * u
+    tail = torch.full_like(u, 1.0 / (2 * terms - 1))
+    for k in range(terms - 2, -1, -1):
+        tail = tail * square + 1.0 / (2 * k + 1)
+    return 2.0 * u * tail
+
+
+def kept(objective: Objective, z: Tensor, t: Completed, context: Context) -> Tensor:
+    """k [B, C] bool."""
+    return t.counted if objective.keep is None else t.counted & objective.keep(z, t, context).bool()
+
+
+def value_and_slope(objective: Objective, z: Tensor, t: Completed, context: Context) -> tuple[Tensor, Tensor]:
+    """The terms and their derivatives by the logits, [B, C] both, all of them, also those that do not count."""
+    positive_s, negative_s = (z, z) if objective.shape is None else objective.shape(z, t, context)
+    positive = Logistic(positive_s)
+    negative = positive if negative_s is positive_s else Logistic(negative_s)
+    up, down = objective.score.prices(positive, negative, t)
+    if objective.shape is not None:
+        slopes = objective.shape.slopes()
+        assert slopes is not None
+        up, down = (
+            side if slope == 1.0 else side._replace(slope=slope * side.slope)
+            for side, slope in zip((up, down), slopes, strict=True)
+        )
+    absent = 1.0 - t.value
+    value = t.value * up.value + absent * down.value
+    slope = t.value * up.slope + absent * down.slope
+    if objective.weigh is not None:
+        weight = objective.weigh(z, t, context)
+        value, slope = weight * value, weight * slope
+    return value, slope

@@ -19,7 +19,7 @@ import torch
 from torch import Tensor, nn
 
 from raretag.core import SLOTS, fused, processes
-from raretag.core.context import NOWHERE, Context
+from raretag.core.context import NO_CONTEXT, Context
 from raretag.core.errors import UserError
 from raretag.core.numerics import in_full_precision
 from raretag.core.parts import Complete, Keep, Part, Ratio, Reduce, Score, Shape, Weigh
@@ -27,6 +27,15 @@ from raretag.core.targets import Targets
 
 
 class Objective(nn.Module):
+    """The one equation with a part in each slot; what `raretag.methods` are made of.
+
+    >>> import torch, raretag
+    >>> from raretag.objective import CrossEntropy, MeanOverKept, ObservedOnly
+    >>> objective = raretag.Objective(complete=ObservedOnly(), score=CrossEntropy(), reduce=MeanOverKept())
+    >>> objective(torch.zeros(1, 2), raretag.Targets.from_dense([[1, float("nan")]]))
+    tensor(0.6931)
+    """
+
     complete: Complete
     shape: Shape | None
     keep: Keep | None
@@ -52,7 +61,7 @@ class Objective(nn.Module):
         """The same objective with other parts in some slots; the remaining parts are shared, not copied."""
         return Objective(**{slot: parts.get(slot, getattr(self, slot)) for slot in SLOTS})
 
-    def forward(self, logits: Tensor, targets: Targets, context: Context = NOWHERE) -> Tensor:
+    def forward(self, logits: Tensor, targets: Targets, context: Context = NO_CONTEXT) -> Tensor:
         """The loss of the batch of all processes.
 
         Engines average gradients over processes; the factor below turns that into global sum / global denominator,
@@ -67,13 +76,13 @@ class Objective(nn.Module):
             denominator = self.reduce.over_labels(denominator, logits.shape[1], context)
         return loss / processes.total(denominator).clamp(min=1.0)
 
-    def ratio(self, logits: Tensor, targets: Targets, context: Context = NOWHERE) -> Ratio:
+    def ratio(self, logits: Tensor, targets: Targets, context: Context = NO_CONTEXT) -> Ratio:
         """This process's share of the numerator and denominator."""
         check(logits, targets)
         ratio = fused.ratio(self, logits, targets, context)
         return self.reduce(*self.terms(logits, targets, context)) if ratio is None else ratio
 
-    def terms(self, logits: Tensor, targets: Targets, context: Context = NOWHERE) -> tuple[Tensor, Tensor]:
+    def terms(self, logits: Tensor, targets: Targets, context: Context = NO_CONTEXT) -> tuple[Tensor, Tensor]:
         """The unreduced loss, and which of its terms count: both [B, C]."""
         check(logits, targets)
         z = in_full_precision(logits)

@@ -2,9 +2,9 @@
 
 A part is an `nn.Module`: what it knows of the data set is a buffer, so it moves with `.to()` and is in `state_dict`. It
 never looks at a value that nobody observed, never reduces, never changes what it is given. A part that learns from
-training overrides `observe` (once a step, after the loss) and `end_epoch`.
+training overrides `observe` (once per step, after the loss) and `end_epoch`.
 
-Some contracts have a second, analytic form (`slopes`, `prices`, `of_sums`). It says the same as the plain one and lets
+Some contracts have a second, analytic form (`slopes`, `prices`, `of_sums`). It equals the plain one and lets
 core/fused.py compute a loss and its gradient in one pass. A part without it is used as it is, and costs more.
 """
 
@@ -16,12 +16,13 @@ from dataclasses import dataclass
 from torch import Size, Tensor, nn
 
 from raretag.core.context import Context
-from raretag.core.logistic import Logistic, Price
+from raretag.core.numerics import Logistic, Price
 from raretag.core.targets import Completed, Targets
 
 
 class Part(nn.Module, ABC):
     whole_batch: bool = False  # looks at all rows of a step at once, so a step cannot be made of parts of its batch
+    scheduled: bool = False  # depends on how many epochs there will be
     looks_everywhere: bool = False  # uses the logits of labels that do not count, too
 
     def observe(self, logits: Tensor, targets: Targets, context: Context) -> None:

@@ -25,7 +25,7 @@ def total(value: Tensor) -> Tensor:
 
 
 def rows(value: Tensor) -> Tensor:
-    """The rows [B, ...] of all processes in the order one process would have seen them, without gradient.
+    """The rows [B, ...] of all processes in the order one process would have them, without gradient.
 
     Items are dealt out like cards (row i of process r was row i * processes + r), so the rows are interleaved again.
     """

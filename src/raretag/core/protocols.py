@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 if TYPE_CHECKING:
     from torch import Tensor
 
+    from raretag.core.targets import LabelStatistics, Targets
+
 
 @runtime_checkable
 class Sampler(Protocol):
@@ -36,6 +38,19 @@ class Named(Protocol):
 
     @property
     def options(self) -> dict[str, Any]: ...
+
+
+@runtime_checkable
+class Labels(Protocol):
+    """The labels of a whole data set, as a method needs them: `LabelStore` is one."""
+
+    def __len__(self) -> int: ...
+
+    def statistics(self) -> LabelStatistics: ...
+
+    def targets(self, rows: Any = None) -> Targets:
+        """The labels of these rows, or of all."""
+        ...
 
 
 @runtime_checkable

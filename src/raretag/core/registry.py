@@ -100,6 +100,11 @@ def build(room: str, name: str, options: Mapping[str, Any], *, kind: type | None
     maker = find(room, name)
     if ":" in name and kind is not None and not (inspect.isclass(maker) and issubclass(maker, kind)):
         raise UserError(f"'{name}' is no {kind.__name__}: expected a class derived from {kind.__module__}")
+    return construct(name, maker, options, **offered)
+
+
+def construct(name: str, maker: Callable[..., Any], options: Mapping[str, Any], **offered: Any) -> Any:
+    """The same for a class that is at hand already; `name` is for the sentences of errors."""
     hints = typing.get_type_hints(maker.__init__ if inspect.isclass(maker) else maker)
     accepted = parameters(maker)
     known = [option for option in accepted if option not in offered]

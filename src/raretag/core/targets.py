@@ -1,13 +1,14 @@
-"""What a batch knows about its labels: a value, and whether anyone looked."""
+"""What is known of labels: of a batch (`Targets`, `Completed`) and of a whole data set (`LabelStatistics`)."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-from raretag.core.context import NOWHERE, Context
+from raretag.core.context import NO_CONTEXT, Context
 from raretag.core.errors import UserError
 
 
@@ -15,7 +16,13 @@ from raretag.core.errors import UserError
 class Targets:
     """Labels of some items in three states: positive, negative, unknown.
 
-    What is stored in `value` where `observed` is False means nothing and is never used, not even if it is NaN.
+    value      [B, C] floats in [0, 1]; what is stored where `observed` is False means nothing and is never used
+    observed   [B, C] bool: an annotator looked
+
+    >>> import torch, raretag
+    >>> targets = raretag.Targets(torch.tensor([[1.0, 0.0, 0.0]]), torch.tensor([[True, True, False]]))
+    >>> targets.positive, targets.unknown
+    (tensor([[1., 0., 0.]]), tensor([[False, False,  True]]))
     """
 
     value: Tensor  # [B, C] float in [0, 1]
@@ -29,6 +36,18 @@ class Targets:
             )
         if self.observed.dtype != torch.bool:
             raise UserError(f"observed must be a bool tensor, got {self.observed.dtype}; use `mask.bool()`")
+
+    @classmethod
+    def from_dense(cls, values: Tensor | Sequence[Sequence[float]]) -> Targets:
+        """From [B, C] numbers in which NaN is unknown, as a tensor or as lists.
+
+        >>> Targets.from_dense([[1, float("nan")], [0, 1]]).observed
+        tensor([[ True, False],
+                [ True,  True]])
+        """
+        value = torch.as_tensor(values)
+        value = value if value.is_floating_point() else value.float()
+        return cls(value.nan_to_num(0.0), ~value.isnan())
 
     @property
     def positive(self) -> Tensor:
@@ -69,4 +88,60 @@ class Completed:
     @property
     def context(self) -> Context:
         """Not a default of the field: compilers cannot carry an object of ours from outside."""
-        return NOWHERE if self.where is None else self.where
+        return NO_CONTEXT if self.where is None else self.where
+
+
+@dataclass(frozen=True, slots=True)
+class LabelStatistics:
+    """Counts per label, all that a method may know of the data set before training: `labels.statistics()`.
+
+    Adding two is merging two shards, or two processes.
+
+    >>> import torch
+    >>> some = LabelStatistics(positives=torch.tensor([3, 1]), negatives=torch.tensor([2, 4]), items=6)
+    >>> some.unknown, (some + some).items
+    (tensor([1, 1]), 12)
+    """
+
+    positives: Tensor  # n_c [C] int64, observed positives
+    negatives: Tensor  # [C] int64, observed negatives
+    items: int  # N
+    cooccurrence: Tensor | None = None  # n_ij [C, C] int64, items with both labels; dense, or sparse for many labels
+
+    def __post_init__(self) -> None:
+        if self.positives.shape != self.negatives.shape or self.positives.dim() != 1:
+            raise UserError(
+                f"positives {tuple(self.positives.shape)} and negatives {tuple(self.negatives.shape)} "
+                "must both be vectors with one count for each label"
+            )
+
+    @property
+    def labels(self) -> int:
+        """C, the number of labels."""
+        return len(self.positives)
+
+    @property
+    def unknown(self) -> Tensor:
+        return self.items - self.positives - self.negatives
+
+    def __add__(self, other: LabelStatistics) -> LabelStatistics:
+        if self.labels != other.labels:
+            raise UserError(f"cannot add statistics of {self.labels} and of {other.labels} labels: two label lists?")
+        if self.cooccurrence is None or other.cooccurrence is None:
+            together = None
+        else:
+            together = self.cooccurrence + other.cooccurrence
+            together = together.coalesce() if together.is_sparse else together
+        return LabelStatistics(
+            self.positives + other.positives, self.negatives + other.negatives, self.items + other.items, together
+        )
+
+    @classmethod
+    def of_counts(cls, positives: list[int] | Tensor, items: int) -> LabelStatistics:
+        """Statistics of a fully observed data set of which only the counts are known.
+
+        >>> LabelStatistics.of_counts([30, 5], items=100).negatives
+        tensor([70, 95])
+        """
+        counts = torch.as_tensor(positives, dtype=torch.int64)
+        return cls(counts, items - counts, items)

@@ -15,8 +15,8 @@ from torch import Tensor
 from raretag.config.settings import Data
 from raretag.core import registry as registry
 from raretag.core.errors import UserError
+from raretag.data.dataset import DataSet, Items
 from raretag.labels import corrections
-from raretag.labels.collection import DataSet, Items
 from raretag.labels.hide import hide
 from raretag.labels.longtail import exponential, pareto
 from raretag.labels.store import LabelStore

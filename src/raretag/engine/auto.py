@@ -11,7 +11,7 @@ from raretag.core.listener import Listener
 from raretag.core.method import Method
 from raretag.core.protocols import Inputs
 from raretag.core.solver import Solver
-from raretag.labels.collection import DataSet
+from raretag.data.dataset import DataSet
 from raretag.models.scaling import resolve_rule
 
 ENTRIES = 2**26  # of the label matrix, which a solver keeps whole

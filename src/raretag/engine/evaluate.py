@@ -11,8 +11,8 @@ from torch import Tensor, nn
 
 from raretag.core import processes
 from raretag.core.targets import Targets
+from raretag.data.dataset import Items
 from raretag.engine.loader import inputs_of, share
-from raretag.labels.collection import Items
 
 
 def placed(fabric: Fabric, model: nn.Module, inputs: Tensor) -> Tensor:

@@ -22,9 +22,9 @@ from raretag.core.listener import Step
 from raretag.core.method import Method
 from raretag.core.protocols import Sampler
 from raretag.core.targets import Targets
+from raretag.data.dataset import Items
 from raretag.engine.evaluate import features_of, placed
 from raretag.engine.loader import cut, inputs_of, share
-from raretag.labels.collection import Items
 from raretag.labels.store import LabelStore
 
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
-from raretag.labels.collection import Inputs, Items
+from raretag.data.dataset import Inputs, Items
 
 
 def cut(order: Tensor, size: int) -> list[Tensor]:

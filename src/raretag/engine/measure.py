@@ -11,14 +11,14 @@ from torch import Tensor
 from raretag.core.listener import Listener, Step
 from raretag.core.method import Method
 from raretag.core.solver import Solver
+from raretag.data.dataset import Items
 from raretag.engine.prepare import Prepared
-from raretag.labels.collection import Items
 from raretag.metrics import hidden
-from raretag.metrics.average_precision import average_precision
 from raretag.metrics.calibration import calibration_error
-from raretag.metrics.evaluation import evaluate
-from raretag.metrics.grouped import grouped_means, number_or_none
-from raretag.metrics.partial_truth import partial_truth
+from raretag.metrics.evaluation import evaluate, grouped_means
+from raretag.metrics.partial_labels import partial_truth
+from raretag.metrics.precision_curve import average_precision
+from raretag.metrics.scored import number_or_none
 from raretag.metrics.tuning import Tuned, tune
 from raretag.runs import evidence
 from raretag.runs.card import WEIGHTS, Card, Decisions

@@ -22,11 +22,11 @@ from raretag.config.settings import Config, Encoder
 from raretag.core.errors import UserError
 from raretag.core.files import replacing
 from raretag.core.listener import SILENT, Listener, Step
+from raretag.data.dataset import DataSet
 from raretag.engine.encode import encoded
 from raretag.engine.fit import fit
 from raretag.engine.prepare import Prepared, build_fabric, prepare
 from raretag.engine.run import learn, solve
-from raretag.labels.collection import DataSet
 from raretag.labels.split import split
 from raretag.models.assemble import build_backbone
 
@@ -76,9 +76,7 @@ def out_of_fold(
     return logits
 
 
-def train_without(
-    config: Config, data: DataSet, rows: NDArray[np.integer[Any]], listener: Listener = SILENT
-) -> Tensor:
+def train_without(config: Config, data: DataSet, rows: NDArray[np.integer[Any]], listener: Listener = SILENT) -> Tensor:
     """Logits of these training rows by a model that was trained on the others."""
     rest = np.setdiff1d(np.arange(len(data.train)), rows)
     train, held = data.train.take(torch.from_numpy(rest)), data.train.take(torch.from_numpy(rows))

@@ -20,14 +20,14 @@ from raretag.core.listener import SILENT, Listener
 from raretag.core.method import Method, make_method
 from raretag.core.protocols import CountsCorrections, Sampler
 from raretag.core.solver import Solver
-from raretag.core.statistics import LabelStatistics
+from raretag.core.targets import LabelStatistics
+from raretag.data.dataset import DataSet, Items
 from raretag.data.sources import group_counts, load, positives_of
 from raretag.engine.auto import choose_method, resolve_auto, unused_settings
 from raretag.engine.encode import encoded
 from raretag.engine.evaluate import logits_of, placed
 from raretag.engine.fit import Training
-from raretag.labels.collection import DataSet, Items
-from raretag.labels.groups import groups
+from raretag.labels.counts import groups
 from raretag.models.assemble import build_backbone, build_model
 from raretag.models.pretrained import digest_of
 from raretag.models.scaling import learn_scale

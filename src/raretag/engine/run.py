@@ -12,18 +12,18 @@ from torch import nn
 
 from raretag.config.settings import Config, Train
 from raretag.core.context import Context
+from raretag.core.errors import some
 from raretag.core.files import replacing
 from raretag.core.listener import PRINTING, Listener, Step
 from raretag.core.method import Method
 from raretag.core.solver import Solver
-from raretag.core.words import some
+from raretag.data.dataset import DataSet
 from raretag.engine import checkpoint
 from raretag.engine.checkpoint import Best
 from raretag.engine.evaluate import features_of
 from raretag.engine.fit import Training, fit, stage_of
 from raretag.engine.measure import Measured, card_of, epoch_row, measure_run, solved_row
 from raretag.engine.prepare import Prepared, build_fabric, prepare
-from raretag.labels.collection import DataSet
 from raretag.runs import evidence
 from raretag.runs.card import WEIGHTS, sha256
 from raretag.runs.folder import Log, refuse_existing, start_folder

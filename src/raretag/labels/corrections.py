@@ -3,7 +3,8 @@
     item,label,state,was
     2008_000023,sofa,positive,unknown
 
-`was` is what the label was when somebody decided; where the data set has changed since, the line is left out and said.
+`was` is the state of the label when somebody decided; where the data set has changed since, the line is left out, with
+a remark.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import numpy as np
 from scipy import sparse
 
 from raretag.core.errors import UserError
+from raretag.core.files import replacing
 from raretag.core.registry import nearest
 from raretag.labels.store import LabelStore
 
@@ -35,6 +37,7 @@ class Correction:
 
 
 def read(path: Path) -> list[Correction]:
+    """The corrections in a file; a mistake in it is refused with its line."""
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
             reader = csv.DictReader(file)
@@ -58,12 +61,10 @@ def _correction(row: Mapping[str, str | None], where: str) -> Correction:
 
 def write(path: Path, corrections: Iterable[Correction]) -> None:
     """Complete or not at all."""
-    new = path.with_name(path.name + ".new")
-    with new.open("w", encoding="utf-8", newline="") as file:
+    with replacing(path) as new, new.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(COLUMNS)
         writer.writerows((one.item, one.label, one.state, one.was or "") for one in corrections)
-    new.replace(path)
 
 
 class Places:

@@ -1,12 +1,12 @@
 """All labels of a data set in three states, in the smallest of a few forms.
 
-Positives are always listed. Of the rest, only the rarer state is: `absent` says what a label is that nobody listed.
+Positives are always listed. Of the rest, only the rarer state is: `absent` is the state of a label that is not listed.
 
     absent = "negative", nothing listed      everything was observed
     absent = "unknown",  nothing listed      only positives were observed
     absent = "negative", unknown listed      few labels are unknown
     absent = "unknown",  negatives listed    few negatives were observed
-    bits                                     one bit an entry, where lists would take more room
+    bits                                     one bit per entry, where lists would take more room
 
 The form follows from the content alone, so equal content means equal arrays.
 """
@@ -55,7 +55,7 @@ class Entries:
 
     @classmethod
     def of_bits(cls, positives: Rows, labels: int, bits: NDArray[np.uint8]) -> Entries:
-        """From one bit an entry: was it observed? Positives were, and the bits beyond the last label are 0."""
+        """From one bit per entry: was it observed? Positives were, and the bits beyond the last label are 0."""
         items = len(positives)
         observed = int(_ONES[bits].sum(dtype=np.int64))
         unknown, negative = items * labels - observed, observed - len(positives.indices)

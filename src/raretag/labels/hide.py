@@ -2,10 +2,10 @@ r"""Hide labels of a data set on purpose, to compare methods for missing labels.
 
 Zhang et al., arXiv:2308.00166, section III-A, for items with L labels, each 0, 1 or unknown::
 
-    FAL  everything stays
-    PAL  (2)  each label, positive or negative, stays with probability `keep`
-    PPL  (3)  each positive stays with probability `keep`; no negative stays
-    SPL  (4)  one positive, drawn uniformly, stays; no negative stays
+    none      everything stays (the paper's FAL)
+    pal  (2)  each label, positive or negative, stays with probability `keep`
+    ppl  (3)  each positive stays with probability `keep`; no negative stays
+    spl  (4)  one positive, drawn uniformly, stays; no negative stays
 
 The paper says "a certain proportion": each label is drawn by itself here, so an item may keep no positive (the paper
 allows this in PAL); `at_least_one` keeps one, as the published PPL lists of COCO do.
@@ -30,7 +30,7 @@ from raretag.labels.entries import Entries, pack
 from raretag.labels.rows import Bools, Rows, blocks
 from raretag.labels.store import LabelStore
 
-Setting: TypeAlias = Literal["fal", "pal", "ppl", "spl"]
+Setting: TypeAlias = Literal["none", "pal", "ppl", "spl", "fal"]  # fal: the old name of none
 
 _PURPOSE = int.from_bytes(b"hide", "big")  # so that these draws are not those of someone else with the same seed
 
@@ -38,9 +38,22 @@ _PURPOSE = int.from_bytes(b"hide", "big")  # so that these draws are not those o
 def hide(
     store: LabelStore, setting: Setting, keep: float | None = None, seed: int = 0, at_least_one: bool = False
 ) -> LabelStore:
-    """The same items with fewer labels observed. What was unknown stays unknown."""
+    """The same items with fewer labels observed. What was unknown stays unknown.
+
+    Args:
+        store: the labels to hide from.
+        setting: "none", "pal", "ppl" or "spl", see above.
+        keep: for pal and ppl, the probability that a label stays.
+        seed: with the id of the item and the label, it decides each draw.
+        at_least_one: every item that has a positive keeps one.
+
+    >>> store = LabelStore.from_lists([["cat", "dog"], ["dog"]])
+    >>> [len(row) for row in hide(store, "spl").lists()], f"{hide(store, 'spl').observed_share:.0%}"
+    ([1, 1], '50%')
+    """
+    setting = "none" if setting == "fal" else setting
     _check(setting, keep)
-    if setting == "fal":
+    if setting == "none":
         return store
     positives, items = store.entries.positives, store.item_keys()
     draws = _draws(seed, items, positives)
@@ -54,9 +67,9 @@ def hide(
 
 
 def _check(setting: Setting, keep: float | None) -> None:
-    if setting not in ("fal", "pal", "ppl", "spl"):
-        raise UserError(f"there is no setting {setting!r}; expected 'fal', 'pal', 'ppl' or 'spl'")
-    if setting in ("fal", "spl") and keep is not None:
+    if setting not in ("none", "pal", "ppl", "spl"):
+        raise UserError(f"there is no setting {setting!r}; expected 'none', 'pal', 'ppl' or 'spl'")
+    if setting in ("none", "spl") and keep is not None:
         raise UserError(
             f"'{setting}' leaves nothing to choose, but keep is {keep}; use 'pal' or 'ppl', or leave it out"
         )

@@ -25,7 +25,7 @@ from torch import Tensor
 
 from raretag.core import chance
 from raretag.core.errors import UserError
-from raretag.labels.count import count
+from raretag.labels.counts import count
 from raretag.labels.rows import Ints
 from raretag.labels.store import LabelStore
 
@@ -47,7 +47,7 @@ def exponential(store: LabelStore, ratio: float, seed: int = 0, largest: int | N
     if several.size:
         found = int(store.entries.positives.lengths[several[0]])
         raise UserError(
-            f"row {several[0]} has {found} positive labels; expected one an item: use pareto for many labels"
+            f"row {several[0]} has {found} positive labels; expected one per item: use pareto for many labels"
         )
     label = store.entries.positives.indices
     available = np.bincount(label, minlength=store.labels)

@@ -2,7 +2,7 @@
 
 Iterative stratification (Sechidis et al., "On the Stratification of Multi-Label Data", ECML PKDD 2011): the rarest
 label is dealt first, item by item, to the part that lacks most of it. Departs from the paper: where a label has enough
-positives every part asks for one at least, parts have exact sizes, and a last pass (repair.py) swaps items for parts
+positives every part asks for one at least, parts have exact sizes, and a last pass (`repair`) swaps items for parts
 that still lack a label; if that fails, the cards are shuffled again a few times and the best deal counts.
 
 Only observed positives steer. Items whose labels were observed alike stand next to each other when they are dealt, so
@@ -22,12 +22,12 @@ import torch
 from raretag.core import chance
 from raretag.core.errors import UserError
 from raretag.labels.entries import Entries
-from raretag.labels.repair import repair
-from raretag.labels.rows import Ints, blocks
+from raretag.labels.rows import Bools, Ints, Rows, blocks
 from raretag.labels.store import LabelStore
 
 _PURPOSE = int.from_bytes(b"split", "big")
 _SHUFFLES = 5
+_CANDIDATES = 64  # items tried on each side of a swap, the most promising first
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ def split(store: LabelStore, fractions: Sequence[float], seed: int = 0) -> Split
         if best is None or len(found.impossible) < len(best.impossible):
             best = found
         if (totals[lacking] < len(sizes)).all():
-            break  # nobody could do better
+            break  # no other deal can do better
     assert best is not None
     return best
 
@@ -76,8 +76,8 @@ def part_sizes(items: int, fractions: Sequence[float]) -> list[int]:
 def _order(store: LabelStore, seed: int, shuffle: int) -> Ints:
     """All rows, those with alike observed labels side by side, else at random."""
     draws = chance.key(_PURPOSE, seed, shuffle, store.item_keys()).numpy()
-    seen, pattern = _patterns(store.entries)
-    return np.lexsort((draws, pattern, seen))
+    observed, pattern = _patterns(store.entries)
+    return np.lexsort((draws, pattern, observed))
 
 
 def _patterns(entries: Entries) -> tuple[Ints, Ints]:
@@ -85,8 +85,8 @@ def _patterns(entries: Entries) -> tuple[Ints, Ints]:
     codes = chance.mix(torch.arange(1, entries.labels + 1)).numpy()  # a set is the sum of the codes of its members
     if entries.bits is not None:
         dense = (entries.observed(*block) for block in blocks(len(entries), entries.labels))
-        seen, pattern = zip(*((mask.sum(axis=1), mask @ codes) for mask in dense), strict=True)
-        return np.concatenate(seen), np.concatenate(pattern)
+        observed, pattern = zip(*((mask.sum(axis=1), mask @ codes) for mask in dense), strict=True)
+        return np.concatenate(observed), np.concatenate(pattern)
     if entries.listed is None:
         return np.zeros(len(entries), np.int64), np.zeros(len(entries), np.int64)
     sums = np.concatenate([[0], np.cumsum(codes[entries.listed.indices])])
@@ -145,3 +145,77 @@ def wishes(count: int, fractions: Sequence[float]) -> list[float]:
         if not fresh or len(small | fresh) == len(fractions):
             return wanted
         small |= fresh
+
+
+def repair(part: Ints, positives: Rows, labels: int, parts: int, order: Ints) -> Ints:
+    """Swap items between parts until no part lacks a label, or no swap helps.
+
+    Changes `part` [N] in place; returns how many positives of each label every part holds then [parts, C].
+
+    Sizes of parts stay. Every swap makes the number of gaps, (part, label) pairs without a positive, smaller, so this
+    ends. Labels with fewer positives than parts cannot be everywhere and have no gaps. Of equally good items the first
+    in `order` is taken.
+    """
+    return _Repair(part, positives, labels, parts, order).run()
+
+
+class _Repair:
+    def __init__(self, part: Ints, positives: Rows, labels: int, parts: int, order: Ints) -> None:
+        self.part, self.positives, self.order = part, positives, order
+        self.row = positives.row
+        self.held = np.zeros((parts, labels), np.int64)
+        np.add.at(self.held, (part[self.row], positives.indices), 1)
+        self.wanted: Bools = self.held.sum(axis=0) >= parts
+
+    def run(self) -> Ints:
+        helped = True
+        while helped:
+            gaps = np.argwhere((self.held == 0) & self.wanted).tolist()
+            helped = sum(self.close(poor, label) for poor, label in gaps) > 0  # a sum, so that every gap gets a try
+        return self.held
+
+    def close(self, poor: int, label: int) -> bool:
+        """Give the part an item with the label for one without which it can do."""
+        if self.held[poor, label]:
+            return False  # an earlier swap has closed this gap too
+        holds = np.zeros(len(self.part), np.bool_)
+        holds[self.row[self.positives.indices == label]] = True
+        takers = self.cheapest(self.part == poor)
+        for giver in self.cheapest(holds):
+            for taker in takers:
+                if self.gain(giver, taker) > 0:
+                    self.swap(giver, taker)
+                    return True
+        return False
+
+    def cheapest(self, candidates: Bools) -> list[int]:
+        """Rows that leave the fewest gaps behind, first."""
+        last = self.wanted[self.positives.indices] & (self.held[self.part[self.row], self.positives.indices] == 1)
+        price = np.bincount(self.row[last], minlength=len(self.part))
+        rows = self.order[candidates[self.order]]
+        return [int(row) for row in rows[np.argsort(price[rows], kind="stable")][:_CANDIDATES]]
+
+    def labels(self, row: int) -> set[int]:
+        indptr = self.positives.indptr
+        return set(self.positives.indices[indptr[row] : indptr[row + 1]].tolist())
+
+    def gain(self, giver: int, taker: int) -> int:
+        """How many gaps a swap closes, less those it opens."""
+        rich, poor = self.part[giver], self.part[taker]
+        gain = 0
+        for moved, source, target in (
+            (self.labels(giver) - self.labels(taker), rich, poor),
+            (self.labels(taker) - self.labels(giver), poor, rich),
+        ):
+            for label in moved:
+                if self.wanted[label]:
+                    gain += int(self.held[target, label] == 0) - int(self.held[source, label] == 1)
+        return gain
+
+    def swap(self, giver: int, taker: int) -> None:
+        rich, poor = int(self.part[giver]), int(self.part[taker])
+        for row, source, target in ((giver, rich, poor), (taker, poor, rich)):
+            labels = list(self.labels(row))
+            self.part[row] = target
+            self.held[source, labels] -= 1
+            self.held[target, labels] += 1

@@ -14,12 +14,12 @@ from numpy.typing import NDArray
 from scipy import sparse
 from torch import Tensor
 
-from raretag.core import chance
+from raretag.core import chance, registry
 from raretag.core.errors import UserError
-from raretag.core.statistics import LabelStatistics
-from raretag.core.targets import Targets
-from raretag.labels import read, storage
-from raretag.labels.count import count
+from raretag.core.protocols import Sampler
+from raretag.core.targets import LabelStatistics, Targets
+from raretag.labels import convert, storage
+from raretag.labels.counts import count
 from raretag.labels.entries import Absent, Entries
 from raretag.labels.rows import Selection, numbers
 
@@ -39,8 +39,17 @@ class LabelStore:
     def from_dense(
         cls, array: NDArray[Any] | Tensor, names: Iterable[str] | None = None, ids: Iterable[str] | None = None
     ) -> LabelStore:
-        """From an [N, C] array: 1 is positive, 0 negative; NaN, -1 and -100 are unknown; the rest is refused."""
-        return cls._checked(read.dense(array), names, ids)
+        """A store from an array [N, C] of numpy or torch.
+
+        Args:
+            array: 1 is positive, 0 negative; NaN, -1 and -100 are unknown; any other number is refused.
+            names: one name per column; default "0", "1", ...
+            ids: one text per item; default: row numbers.
+
+        >>> LabelStore.from_dense(np.array([[1, 0], [np.nan, 1]]), names=["cat", "dog"])
+        LabelStore(2 items x 2 labels, 75.0% observed)
+        """
+        return cls._checked(convert.from_dense(array), names, ids)
 
     @classmethod
     def from_sparse(
@@ -50,34 +59,53 @@ class LabelStore:
         names: Iterable[str] | None = None,
         ids: Iterable[str] | None = None,
     ) -> LabelStore:
-        """From a scipy matrix: a stored number means what it means in `from_dense`; what is not stored is `absent`."""
-        return cls._checked(read.compressed(matrix, absent), names, ids)
+        """A store from a sparse matrix [N, C] of scipy.
+
+        Args:
+            matrix: a stored number means what it means in `from_dense`.
+            absent: what a label is that is not stored, "negative" or "unknown".
+            names, ids: as in `from_dense`.
+
+        >>> LabelStore.from_sparse(sparse.csr_array([[1, 0, 0], [0, 1, 1]]), absent="unknown").lists()
+        [[0], [1, 2]]
+        """
+        return cls._checked(convert.from_sparse(matrix, absent), names, ids)
 
     @classmethod
     def from_lists(
         cls,
-        rows: read.Labels,
+        rows: convert.Labels,
         names: Iterable[str] | None = None,
         ids: Iterable[str] | None = None,
-        negatives: read.Labels | None = None,
+        negatives: convert.Labels | None = None,
         absent: Absent | None = None,
         labels: int | None = None,
     ) -> LabelStore:
-        """From the positive labels of each item, as names or as indices, and maybe its negative ones.
+        """A store from the positive labels of each item, as names or as indices.
 
-        What is in no list is `absent`: "unknown" if there are lists of negatives, else "negative". Without `names`,
-        names are collected and sorted, and indices run to the highest one listed, or to `labels - 1`.
+        Args:
+            rows: one list per item.
+            names: all label names, in order; without them, names are collected from the lists and sorted.
+            ids: one text per item; default: row numbers.
+            negatives: the labels that each item is known not to have.
+            absent: what a label is that is in no list; default: "unknown" if there are negatives, else "negative".
+            labels: how many labels there are, where lists hold indices and no names are given; default: one more than
+                the highest index.
+
+        >>> store = LabelStore.from_lists([["cat"], ["cat", "dog"], []])
+        >>> store.names, store.lists()
+        (('cat', 'dog'), [[0], [0, 1], []])
         """
-        known = None if names is None else read.unique(names, "label name")
-        entries, known = read.lists(rows, negatives, absent, known, labels)
+        known = None if names is None else convert.unique(names, "label name")
+        entries, known = convert.from_lists(rows, negatives, absent, known, labels)
         if labels is not None and labels != entries.labels:
             raise UserError(f"labels={labels}, but there are {entries.labels} names; leave out one of the two")
         return cls._checked(entries, known, ids)
 
     @classmethod
     def _checked(cls, entries: Entries, names: Iterable[str] | None, ids: Iterable[str] | None) -> LabelStore:
-        names = None if names is None else read.unique(names, "label name")
-        ids = None if ids is None else read.unique(ids, "item id")
+        names = None if names is None else convert.unique(names, "label name")
+        ids = None if ids is None else convert.unique(ids, "item id")
         if names is not None and len(names) != entries.labels:
             raise UserError(f"{len(names)} label names for {entries.labels} columns; expected one for each")
         if ids is not None and len(ids) != len(entries):
@@ -100,7 +128,7 @@ class LabelStore:
 
     @property
     def ids(self) -> Sequence[str] | range:
-        """What each item is called; row numbers if nobody said."""
+        """The id of each item; row numbers if none were given."""
         return range(len(self)) if self.given_ids is None else self.given_ids
 
     @property
@@ -110,7 +138,7 @@ class LabelStore:
 
     @property
     def observed_share(self) -> float:
-        """The part of all N x C labels that someone looked at."""
+        """The share of all N x C labels that are positive or negative, not unknown."""
         statistics = self.statistics(cooccurrence=False)
         observed = int(statistics.positives.sum() + statistics.negatives.sum())
         return observed / max(len(self) * self.labels, 1)
@@ -128,12 +156,21 @@ class LabelStore:
         return torch.arange(len(self)) if self.given_ids is None else chance.of_names(self.given_ids)
 
     def targets(self, rows: Selection | None = None) -> Targets:
-        """A dense batch [B, C] for training."""
+        """A dense batch [B, C] for training: of some rows, or of all.
+
+        >>> LabelStore.from_lists([[0], [1], [0, 1]]).targets([0, 2]).value
+        tensor([[1., 0.],
+                [1., 1.]])
+        """
         some = self.entries if rows is None else self.entries.pick(numbers(rows, len(self)))
         return Targets(torch.from_numpy(some.present()), torch.from_numpy(some.observed()))
 
     def take(self, rows: Selection) -> LabelStore:
-        """A store of these rows, in this order."""
+        """A store of these rows, in this order: row numbers, a slice, or one bool per item.
+
+        >>> LabelStore.from_lists([["a"], ["b"], ["a", "b"]]).take([2, 0]).name_lists()
+        [['a', 'b'], ['a']]
+        """
         chosen = numbers(rows, len(self))
         ids = None if self.given_ids is None else tuple(self.given_ids[row] for row in chosen.tolist())
         return LabelStore(self.entries.take(chosen), self.given_names, ids)
@@ -143,7 +180,39 @@ class LabelStore:
         return LabelStore(entries, self.given_names, self.given_ids)
 
     def statistics(self, cooccurrence: bool | None = None) -> LabelStatistics:
+        """Positives and negatives of each label, and how often two labels are positive together.
+
+        Args:
+            cooccurrence: whether pairs are counted; default: for up to 4,096 labels. True beyond that gives a sparse
+                tensor.
+
+        >>> LabelStore.from_lists([["cat"], ["cat", "dog"], []]).statistics().positives
+        tensor([2, 1])
+        """
         return count(self, cooccurrence)
+
+    @property
+    def positives(self) -> sparse.csr_array:
+        """Which item has which label, as samplers take it: int8 [N, C]."""
+        rows = self.entries.positives
+        ones = np.ones(len(rows.indices), np.int8)
+        return sparse.csr_array((ones, rows.indices, rows.indptr), shape=(len(self), self.labels))
+
+    def sampler(self, name: str, *, seed: int = 0, **options: Any) -> Sampler:
+        """A sampler of `raretag.sampling` over these items: `epoch(n)` gives the rows of the n-th epoch.
+
+        Args:
+            name: its name, such as "class_aware", or "package.module:Class".
+            seed: the order of an epoch follows from it and from the epoch's number.
+            options: of the sampler itself.
+
+        >>> store = LabelStore.from_lists([["cat"]] * 6 + [["dog"]])
+        >>> order = store.sampler("class_aware", seed=0, reduce=None).epoch(0)
+        >>> len(order), int((order == 6).sum())  # the dog is drawn as often as all cats together
+        (7, 3)
+        """
+        built: Sampler = registry.build("sampling", name, options, positives=self.positives, seed=seed)
+        return built
 
     def dense(self) -> NDArray[np.float32]:
         """[N, C]: 1 positive, 0 negative, NaN unknown."""
@@ -164,6 +233,7 @@ class LabelStore:
         return self.entries.positives.lists()
 
     def name_lists(self) -> list[list[str]]:
+        """The positive labels of each item, as names."""
         names = self.names
         return [[names[label] for label in row] for row in self.lists()]
 
@@ -197,11 +267,20 @@ class LabelStore:
         return f"LabelStore({len(self):,} items x {self.labels:,} labels, {self.observed_share:.1%} observed)"
 
     def save(self, folder: str | Path) -> None:
-        """Write a folder that `load` maps into memory; whatever happens, it is the old one or the new one."""
+        """Write a folder that `load` maps into memory; whatever happens, it is the old one or the new one.
+
+        >>> import tempfile
+        >>> store = LabelStore.from_lists([["cat"], ["dog"]])
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     store.save(Path(folder) / "labels")
+        ...     LabelStore.load(Path(folder) / "labels") == store
+        True
+        """
         storage.save(Path(folder), self.entries, self.given_names, self.given_ids)
 
     @classmethod
     def load(cls, folder: str | Path) -> LabelStore:
+        """The store in a folder that `save` wrote; its arrays stay on disk until they are needed."""
         return cls(*storage.load(Path(folder)))
 
 

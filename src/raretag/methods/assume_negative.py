@@ -30,5 +30,14 @@ from raretag.objective.scores import CrossEntropy
 
 
 class AssumeNegative(Method):
+    """Binary cross entropy in which an unknown label is a negative.
+
+    >>> import torch, raretag
+    >>> targets = raretag.Targets.from_dense([[1, 0, float("nan")]])
+    >>> loss = raretag.methods.AssumeNegative()
+    >>> print(f"{loss(torch.tensor([[0.5, -1.0, 2.0]]), targets):.4f}")
+    0.9714
+    """
+
     def __init__(self, *, reduce: Per = "entries") -> None:
         super().__init__(Objective(complete=UnknownIsNegative(), score=CrossEntropy(), reduce=reduction(reduce)))

@@ -35,6 +35,15 @@ from raretag.objective.reductions import Per, reduction
 
 
 class Asymmetric(Method):
+    """Powers that focus on hard labels, larger for negatives, and a shift of their probability.
+
+    >>> import torch, raretag
+    >>> targets = raretag.Targets.from_dense([[1, 0, float("nan")]])
+    >>> loss = raretag.methods.Asymmetric(gamma_neg=4.0, margin=0.05)
+    >>> print(f"{loss(torch.tensor([[0.5, -1.0, 2.0]]), targets):.4f}")
+    0.4404
+    """
+
     def __init__(
         self,
         *,

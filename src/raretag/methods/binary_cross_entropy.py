@@ -29,5 +29,14 @@ from raretag.objective.scores import CrossEntropy
 
 
 class BinaryCrossEntropy(Method):
+    """Cross entropy of the observed labels; an unknown label has no term.
+
+    >>> import torch, raretag
+    >>> targets = raretag.Targets.from_dense([[1, 0, float("nan")]])
+    >>> loss = raretag.methods.BinaryCrossEntropy()
+    >>> print(f"{loss(torch.tensor([[0.5, -1.0, 2.0]]), targets):.4f}")
+    0.2624
+    """
+
     def __init__(self, *, unknown: Unknown = "ignore", reduce: Per = "entries") -> None:
         super().__init__(Objective(complete=completion(unknown), score=CrossEntropy(), reduce=reduction(reduce)))

@@ -42,8 +42,7 @@ from raretag.core.context import Context
 from raretag.core.method import Method
 from raretag.core.objective import Objective
 from raretag.core.parts import Weigh
-from raretag.core.statistics import LabelStatistics
-from raretag.core.targets import Completed
+from raretag.core.targets import Completed, LabelStatistics
 from raretag.objective import scores, weights
 from raretag.objective.completions import Unknown, completion
 from raretag.objective.reductions import Per, reduction
@@ -53,6 +52,16 @@ Mode = Literal["by_class", "normalised", "normalised_rows", "average_w", "averag
 
 
 class ClassBalanced(Method):
+    """Cross entropy, or focal, times the inverse effective number of positives.
+
+    >>> import torch, raretag
+    >>> targets = raretag.Targets.from_dense([[1, 0, float("nan")]])
+    >>> statistics = raretag.LabelStatistics.of_counts([30, 5, 60], items=100)
+    >>> loss = raretag.methods.ClassBalanced(statistics, beta=0.9)
+    >>> print(f"{loss(torch.tensor([[0.5, -1.0, 2.0]]), targets):.4f}")
+    0.1014
+    """
+
     def __init__(
         self,
         statistics: LabelStatistics,

@@ -26,16 +26,27 @@ Departs from the authors' code:
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from raretag.core.errors import UserError
 from raretag.core.method import Base, Method, build_base
 from raretag.core.objective import Objective
-from raretag.core.statistics import LabelStatistics
+from raretag.core.targets import LabelStatistics
 from raretag.objective.reductions import Per, reduction
 
 
 class Combined(Method):
+    """An objective with the parts of several methods: each slot takes a name, options or a method.
+
+    >>> import torch, raretag
+    >>> targets = raretag.Targets.from_dense([[1, 0, float("nan")]])
+    >>> statistics = raretag.LabelStatistics.of_counts([30, 5, 60], items=100)
+    >>> loss = raretag.methods.Combined(statistics, items=100, weigh="rebalanced", score="asymmetric")
+    >>> print(f"{loss(torch.tensor([[0.5, -1.0, 2.0]]), targets):.4f}")
+    0.1739
+    """
+
     def __init__(
         self,
         statistics: LabelStatistics,
@@ -53,7 +64,8 @@ class Combined(Method):
         made: dict[str, Method] = {}
 
         def chosen(choice: Base) -> Method:
-            key = repr(choice if isinstance(choice, str) else sorted(choice.items()))
+            key = repr(sorted(choice.items())) if isinstance(choice, Mapping) else repr(choice)
+            key = str(id(choice)) if isinstance(choice, Method) else key
             if key not in made:
                 made[key] = build_base("combined", choice, statistics, items=items, seed=seed)
             return made[key]

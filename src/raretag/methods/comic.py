@@ -36,6 +36,8 @@ Departs from the authors' code:
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from copy import deepcopy
 from math import log
 from typing import Any, Literal
 
@@ -43,12 +45,11 @@ import torch
 from torch import Tensor
 
 from raretag.core import processes
-from raretag.core.context import NOWHERE, Context
+from raretag.core.context import NO_CONTEXT, Context
 from raretag.core.errors import UserError
 from raretag.core.method import Base, Method, build_base, build_method
 from raretag.core.numerics import in_full_precision, log_softmax
-from raretag.core.statistics import LabelStatistics
-from raretag.core.targets import Targets
+from raretag.core.targets import LabelStatistics, Targets
 from raretag.objective.reductions import Per
 
 BRANCHES = ("head", "tail", "balanced")
@@ -56,6 +57,17 @@ LEAST, MOST = log(1e-8), log(1 - 1e-6)  # of the logarithm of a product
 
 
 class Comic(Method):
+    """Correction of missing labels, modified focal loss and a balance of head and tail branches.
+
+    >>> import torch, raretag
+    >>> targets = raretag.Targets.from_dense([[1, 0, float("nan")]])
+    >>> statistics = raretag.LabelStatistics.of_counts([30, 5, 60], items=100)
+    >>> loss = raretag.methods.Comic(statistics, items=100, balance=False)
+    >>> context = raretag.Context(index=torch.tensor([7]), epochs=10)
+    >>> print(f"{loss(torch.tensor([[0.5, -1.0, 2.0]]), targets, context):.4f}")
+    0.5284
+    """
+
     head = "normalised"
     branches = "head_tail"
     kappas: Tensor
@@ -87,19 +99,25 @@ class Comic(Method):
     ) -> None:
         if min(lambda_c, lambda_m, lambda_h, power) < 0:
             raise UserError("comic: lambda_c, lambda_m, lambda_h and power must be 0 or more, one is negative")
-        loss = {"reduce": reduce, **({"name": base} if isinstance(base, str) else base)}
+        loss: Base = base
         if not modification:
             loss = {"name": "assume_negative", "reduce": reduce}
-        elif loss.get("name") == "multi_focal":
+        elif isinstance(base, (str, Mapping)):
+            loss = {"reduce": reduce, **({"name": base} if isinstance(base, str) else base)}
+        is_multi_focal = isinstance(loss, Mapping) and loss.get("name") == "multi_focal"
+        if isinstance(loss, Mapping) and is_multi_focal:
             loss = {**without(positive_negative, head_tail), **loss}
-        elif not (positive_negative and head_tail):
+        elif modification and not (positive_negative and head_tail):
             raise UserError(f"comic: positive_negative and head_tail are of multi_focal, but base is {base!r}")
         below = build_base("comic", loss, statistics, items=items, seed=seed)
         super().__init__(below.objective)
         self.corrector: Method | None = None
         if correction:
-            moving = {"distribution": distribution} if loss["name"] == "multi_focal" else {}
-            options: dict[str, Any] = {"base": {**moving, **loss}, "tau": tau, "warm_up": warm_up, "cap": cap}
+            if isinstance(loss, Mapping) and is_multi_focal:
+                loss = {"distribution": distribution, **loss}
+            elif isinstance(loss, Method):
+                loss = deepcopy(loss)  # the corrector completes labels in its own way, and has a state of its own
+            options: dict[str, Any] = {"base": loss, "tau": tau, "warm_up": warm_up, "cap": cap}
             self.corrector = build_method("reflective_correction", statistics, items=items, seed=seed, **options)
         if not balance:
             self.branches = "single"
@@ -117,7 +135,7 @@ class Comic(Method):
     def branch_logits(self, outputs: Tensor) -> dict[str, Tensor]:
         return dict(zip(BRANCHES, outputs.unbind(1), strict=True)) if outputs.dim() == 3 else {}
 
-    def loss(self, outputs: Tensor, targets: Targets, context: Context = NOWHERE) -> Tensor:
+    def loss(self, outputs: Tensor, targets: Targets, context: Context = NO_CONTEXT) -> Tensor:
         *teachers, z = in_full_precision(outputs).unbind(1) if outputs.dim() == 3 else (in_full_precision(outputs),)
         lambda_c, lambda_m, lambda_h = self.lambdas
         losses = [self.objective(logits, targets, context) for logits in (*teachers, z)]
@@ -187,7 +205,7 @@ class Comic(Method):
         signs = super().label_signs()
         return signs if self.corrector is None else signs | self.corrector.label_signs()
 
-    def found_missing(self, outputs: Tensor, targets: Targets, context: Context = NOWHERE) -> Tensor:
+    def found_missing(self, outputs: Tensor, targets: Targets, context: Context = NO_CONTEXT) -> Tensor:
         z = outputs[:, -1] if outputs.dim() == 3 else outputs
         return (
             super().found_missing(z, targets, context)

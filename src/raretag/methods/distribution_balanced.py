@@ -30,7 +30,7 @@ from __future__ import annotations
 
 from raretag.core.method import Method
 from raretag.core.objective import Objective
-from raretag.core.statistics import LabelStatistics
+from raretag.core.targets import LabelStatistics
 from raretag.objective import scores
 from raretag.objective.completions import Unknown, completion
 from raretag.objective.reductions import Per, reduction
@@ -39,6 +39,16 @@ from raretag.objective.weights import Product, Rebalancing, SideWeights
 
 
 class DistributionBalanced(Method):
+    """Weights against repetition and tolerance for negatives at once; wants class-aware sampling.
+
+    >>> import torch, raretag
+    >>> targets = raretag.Targets.from_dense([[1, 0, float("nan")]])
+    >>> statistics = raretag.LabelStatistics.of_counts([30, 5, 60], items=100)
+    >>> loss = raretag.methods.DistributionBalanced(statistics, kappa=0.05)
+    >>> print(f"{loss(torch.tensor([[0.5, -1.0, 2.0]]), targets):.4f}")
+    0.8404
+    """
+
     sampler = "class_aware"
 
     def __init__(

@@ -68,12 +68,11 @@ from raretag.core.errors import UserError
 from raretag.core.method import Method
 from raretag.core.objective import Objective
 from raretag.core.parts import Complete, Weigh
-from raretag.core.statistics import LabelStatistics
-from raretag.core.targets import Completed, Targets
-from raretag.objective.balance import Balanced
+from raretag.core.targets import Completed, LabelStatistics, Targets
 from raretag.objective.completions import ObservedOnly
-from raretag.objective.memory import SAMPLE_ROWS, Memory, Precision, align
+from raretag.objective.item_memory import SAMPLE_ROWS, ItemMemory, Precision, align
 from raretag.objective.reductions import Per, reduction
+from raretag.objective.scores import BatchBalance
 
 Schedule = Literal["exp", "printed", "linear", "one", "zero"]
 Anchor = Literal["none", "prior", "align"]
@@ -83,6 +82,17 @@ DRIFT = 5.0
 
 
 class DynamicPseudoLabels(Method):
+    """An unknown label is what the network predicted for it the last time; remembers items.
+
+    >>> import torch, raretag
+    >>> targets = raretag.Targets.from_dense([[1, 0, float("nan")]])
+    >>> statistics = raretag.LabelStatistics.of_counts([30, 5, 60], items=100)
+    >>> loss = raretag.methods.DynamicPseudoLabels(statistics, items=100)
+    >>> context = raretag.Context(index=torch.tensor([7]), epochs=10)
+    >>> print(f"{loss(torch.tensor([[0.5, -1.0, 2.0]]), targets, context):.4f}")
+    0.1968
+    """
+
     def __init__(
         self,
         statistics: LabelStatistics,
@@ -111,7 +121,7 @@ class DynamicPseudoLabels(Method):
         momentum = (0.0 if paper else 0.9) if momentum is None else momentum
         check(balance, initial, momentum, q, gamma)
         prior = observed_prior(statistics)
-        memory = Memory(
+        memory = ItemMemory(
             0 if schedule == "zero" else items,
             prior if initial == "prior" else torch.full_like(prior, float(initial)),
             precision=precision,
@@ -122,7 +132,7 @@ class DynamicPseudoLabels(Method):
             Objective(
                 complete=ObservedOnly() if schedule == "zero" else remembered,
                 weigh=ItemWeights(schedule, m, penalty, counted_only=draw == "labels"),
-                score=Balanced(balance, balance_on, total, gamma),
+                score=BatchBalance(balance, balance_on, total, gamma),
                 reduce=reduction(reduce),
             )
         )
@@ -147,8 +157,8 @@ def check(balance: str | float, initial: str | float, momentum: float, q: float,
 def observed_prior(statistics: LabelStatistics) -> Tensor:
     """How often a label is there [C], float64, as far as anyone can know."""
     observed = statistics.positives + statistics.negatives
-    seen = torch.where(statistics.negatives > 0, observed, statistics.items)
-    return statistics.positives.double() / seen.clamp(min=1)
+    known = torch.where(statistics.negatives > 0, observed, statistics.items)
+    return statistics.positives.double() / known.clamp(min=1)
 
 
 class Remembered(Complete):
@@ -157,7 +167,7 @@ class Remembered(Complete):
     prior: Tensor
 
     def __init__(
-        self, memory: Memory, prior: Tensor, *, q: float, momentum: float, anchor: Anchor, draw: Draw, seed: int
+        self, memory: ItemMemory, prior: Tensor, *, q: float, momentum: float, anchor: Anchor, draw: Draw, seed: int
     ) -> None:
         super().__init__()
         self.draw, self.whole_batch = draw, draw == "labels"
@@ -195,7 +205,7 @@ class Remembered(Complete):
         new = self.renewed(before, torch.sigmoid(logits), context)
         if self.draw == "labels":
             new = torch.where(self.drawn(context.items.to(new.device), context.columns(new), context), new, before)
-        new = torch.where(targets.observed, torch.nan, new)  # nothing to remember where somebody looked
+        new = torch.where(targets.observed, torch.nan, new)  # nothing to remember where the label was observed
         items = processes.rows(context.items.to(logits.device))
         self.memory.write(items, processes.rows(new), context.epoch, context)
 
@@ -233,6 +243,7 @@ class ItemWeights(Weigh):
         super().__init__()
         self.schedule, self.m, self.penalty, self.counted_only = schedule, m, penalty, counted_only
         self.looks_everywhere = penalty and not counted_only
+        self.scheduled = schedule not in ("one", "zero")
         self.last = 0.0  # d of the last finished epoch
 
     def d(self, context: Context) -> float:
@@ -243,21 +254,21 @@ class ItemWeights(Weigh):
 
     def forward(self, logits: Tensor, completed: Completed, context: Context) -> Tensor:
         observed, picked = completed.observed, completed.counted & ~completed.observed
-        sees = (torch.sigmoid(logits.detach()) > 0.1) & (completed.counted if self.counted_only else True)
+        predicts = (torch.sigmoid(logits.detach()) > 0.1) & (completed.counted if self.counted_only else True)
         of_observed, of_picked = self.of_rows(
             context.total(observed.sum(1, keepdim=True)),
             context.total(picked.sum(1, keepdim=True)),
-            context.total(sees.any(1, keepdim=True), torch.logical_or) if self.penalty else None,
+            context.total(predicts.any(1, keepdim=True), torch.logical_or) if self.penalty else None,
             context,
             logits.dtype,
         )
         return torch.where(observed, of_observed, of_picked)
 
     def of_rows(
-        self, observed: Tensor, picked: Tensor, sees: Tensor | None, context: Context, dtype: torch.dtype
+        self, observed: Tensor, picked: Tensor, predicts: Tensor | None, context: Context, dtype: torch.dtype
     ) -> tuple[Tensor, Tensor]:
         """The weights of observed and of picked labels [B, 1], from their numbers in the row."""
-        p = 1.0 if sees is None or not self.penalty else 2.0 - sees.to(dtype)  # (10)
+        p = 1.0 if predicts is None or not self.penalty else 2.0 - predicts.to(dtype)  # (10)
         return p / observed.clamp(min=1).to(dtype), p * self.d(context) / picked.clamp(min=1).to(dtype)
 
     def end_epoch(self, context: Context) -> None:

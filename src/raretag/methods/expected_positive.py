@@ -30,20 +30,28 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from raretag.core.context import NOWHERE, Context
+from raretag.core.context import NO_CONTEXT, Context
 from raretag.core.errors import UserError
 from raretag.core.method import Method
 from raretag.core.numerics import in_full_precision
 from raretag.core.objective import Objective
-from raretag.core.statistics import LabelStatistics
-from raretag.core.targets import Targets
+from raretag.core.targets import LabelStatistics, Targets
 from raretag.objective.completions import ObservedOnly
-from raretag.objective.expected_count import expected_count_penalty
-from raretag.objective.reductions import Per, reduction
+from raretag.objective.reductions import Per, expected_count_penalty, reduction
 from raretag.objective.scores import CrossEntropy
 
 
 class ExpectedPositive(Method):
+    """Cross entropy of the observed labels, and a penalty on the number of predicted ones.
+
+    >>> import torch, raretag
+    >>> targets = raretag.Targets.from_dense([[1, 0, float("nan")]])
+    >>> statistics = raretag.LabelStatistics.of_counts([30, 5, 60], items=100)
+    >>> loss = raretag.methods.ExpectedPositive(statistics, expected=1.5)
+    >>> print(f"{loss(torch.tensor([[0.5, -1.0, 2.0]]), targets):.4f}")
+    0.2707
+    """
+
     expected: Tensor
 
     def __init__(self, statistics: LabelStatistics, *, expected: float | None = None, reduce: Per = "entries") -> None:
@@ -53,7 +61,7 @@ class ExpectedPositive(Method):
         observed = statistics.positives.sum().double() / max(1, statistics.items)
         self.register_buffer("expected", observed if expected is None else torch.tensor(expected, dtype=torch.float64))
 
-    def loss(self, logits: Tensor, targets: Targets, context: Context = NOWHERE) -> Tensor:
+    def loss(self, logits: Tensor, targets: Targets, context: Context = NO_CONTEXT) -> Tensor:
         p = torch.sigmoid(in_full_precision(logits))
         return super().loss(logits, targets, context) + expected_count_penalty(p, self.expected, context)
 

@@ -35,6 +35,15 @@ from raretag.objective.weights import SideWeights
 
 
 class Focal(Method):
+    """Cross entropy that counts less where the prediction is right already.
+
+    >>> import torch, raretag
+    >>> targets = raretag.Targets.from_dense([[1, 0, float("nan")]])
+    >>> loss = raretag.methods.Focal(gamma=2.0)
+    >>> print(f"{loss(torch.tensor([[0.5, -1.0, 2.0]]), targets):.4f}")
+    0.5801
+    """
+
     def __init__(
         self,
         *,

@@ -29,8 +29,8 @@ import torch
 from torch import Tensor
 
 from raretag.core.errors import UserError
-from raretag.core.logistic import Logistic, Price
 from raretag.core.method import Method
+from raretag.core.numerics import Logistic, Price
 from raretag.core.objective import Objective
 from raretag.core.parts import Score
 from raretag.core.targets import Completed
@@ -41,6 +41,15 @@ from raretag.objective.shapes import ObservedMargin
 
 
 class Hill(Method):
+    """Negatives that look very much like positives are pushed less.
+
+    >>> import torch, raretag
+    >>> targets = raretag.Targets.from_dense([[1, 0, float("nan")]])
+    >>> loss = raretag.methods.Hill(gamma=2.0)
+    >>> print(f"{loss(torch.tensor([[0.5, -1.0, 2.0]]), targets):.4f}")
+    0.3156
+    """
+
     def __init__(
         self,
         *,

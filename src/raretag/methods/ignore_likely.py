@@ -37,11 +37,19 @@ from raretag.core.parts import Keep
 from raretag.core.targets import Completed
 from raretag.objective.completions import UnknownIsNegative
 from raretag.objective.reductions import Per, reduction
-from raretag.objective.schedule import has_begun
 from raretag.objective.scores import CrossEntropy
 
 
 class IgnoreLikely(Method):
+    """An unknown label is a negative, unless the model believes in it: then it has no term.
+
+    >>> import torch, raretag
+    >>> targets = raretag.Targets.from_dense([[1, 0, float("nan")]])
+    >>> loss = raretag.methods.IgnoreLikely(tau=0.4, warm_up=0.0)
+    >>> print(f"{loss(torch.tensor([[0.5, -1.0, 2.0]]), targets):.4f}")
+    0.2624
+    """
+
     sampler = "class_aware"
 
     def __init__(self, *, tau: float = 0.4, warm_up: float = 0.1, reduce: Per = "entries") -> None:
@@ -64,9 +72,9 @@ class ObservedOrUnlikely(Keep):
             raise UserError(f"ignore_likely.tau is a probability and must lie in [0, 1], got {tau}")
         if not 0 <= warm_up <= 1:
             raise UserError(f"ignore_likely.warm_up is a share of the epochs and must lie in [0, 1], got {warm_up}")
-        self.tau, self.warm_up = tau, warm_up
+        self.tau, self.warm_up, self.scheduled = tau, warm_up, 0 < warm_up < 1
 
     def forward(self, logits: Tensor, completed: Completed, context: Context) -> Tensor:
-        if not has_begun(context, self.warm_up):
+        if not context.has_begun(self.warm_up):
             return torch.ones_like(completed.observed)
         return completed.observed | (torch.sigmoid(logits.detach()) <= self.tau)

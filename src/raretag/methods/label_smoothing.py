@@ -38,6 +38,15 @@ from raretag.objective.scores import CrossEntropy
 
 
 class LabelSmoothing(Method):
+    """Cross entropy with targets of e and 1 - e.
+
+    >>> import torch, raretag
+    >>> targets = raretag.Targets.from_dense([[1, 0, float("nan")]])
+    >>> loss = raretag.methods.LabelSmoothing(smoothing=0.1)
+    >>> print(f"{loss(torch.tensor([[0.5, -1.0, 2.0]]), targets):.4f}")
+    0.9548
+    """
+
     def __init__(self, *, smoothing: float = 0.1, unknown: Unknown = "negative", reduce: Per = "entries") -> None:
         if not 0 <= smoothing < 0.5:
             raise UserError(f"label_smoothing.smoothing must lie in [0, 0.5), got {smoothing}; at 0.5 no label is left")

@@ -32,23 +32,30 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from raretag.core.barrier import barrier
 from raretag.core.context import Context
 from raretag.core.errors import UserError
 from raretag.core.method import Method
-from raretag.core.numerics import log_softmax
+from raretag.core.numerics import barrier, log_softmax
 from raretag.core.objective import Objective
 from raretag.core.parts import Score, Shape, Weigh
-from raretag.core.statistics import LabelStatistics
-from raretag.core.targets import Completed
+from raretag.core.targets import Completed, LabelStatistics
 from raretag.objective import weights
 from raretag.objective.completions import Unknown, completion
 from raretag.objective.reductions import Per, reduction
-from raretag.objective.schedule import has_begun
 from raretag.objective.scores import CrossEntropy
 
 
 class Ldam(Method):
+    """Positives of rare labels must be predicted with a larger margin.
+
+    >>> import torch, raretag
+    >>> targets = raretag.Targets.from_dense([[1, 0, float("nan")]])
+    >>> statistics = raretag.LabelStatistics.of_counts([30, 5, 60], items=100)
+    >>> loss = raretag.methods.Ldam(statistics, max_margin=0.5)
+    >>> print(f"{loss(torch.tensor([[0.5, -1.0, 2.0]]), targets):.4f}")
+    1.0157
+    """
+
     def __init__(
         self,
         statistics: LabelStatistics,
@@ -117,9 +124,9 @@ class Deferred(Weigh):
 
     def __init__(self, weight: Tensor, share: float) -> None:
         super().__init__()
-        self.share = share
+        self.share, self.scheduled = share, True
         self.register_buffer("weight", weight)  # [C]
 
     def forward(self, logits: Tensor, completed: Completed, context: Context) -> Tensor:
         weight = barrier(context.of(self.weight).to(logits.dtype))
-        return weight if has_begun(context, self.share) else torch.ones_like(weight)
+        return weight if context.has_begun(self.share) else torch.ones_like(weight)

@@ -34,7 +34,7 @@ from torch import Tensor
 
 from raretag.core.method import Method
 from raretag.core.objective import Objective
-from raretag.core.statistics import LabelStatistics
+from raretag.core.targets import LabelStatistics
 from raretag.objective.completions import Unknown, completion
 from raretag.objective.reductions import Per, reduction
 from raretag.objective.scores import CrossEntropy
@@ -42,6 +42,16 @@ from raretag.objective.weights import counts
 
 
 class LogitShift(Method):
+    """Cross entropy, and a shift of each logit when predicting: `loss.logits(outputs)`.
+
+    >>> import torch, raretag
+    >>> targets = raretag.Targets.from_dense([[1, 0, float("nan")]])
+    >>> statistics = raretag.LabelStatistics.of_counts([30, 5, 60], items=100)
+    >>> loss = raretag.methods.LogitShift(statistics)
+    >>> print(f"{loss(torch.tensor([[0.5, -1.0, 2.0]]), targets):.4f}")
+    0.9714
+    """
+
     shift: Tensor
 
     def __init__(

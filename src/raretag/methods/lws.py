@@ -32,6 +32,15 @@ from raretag.objective.scores import CrossEntropy
 
 
 class Lws(Method):
+    """The loss of learnable weight scaling: the head `scaled` and two stages are the engine's.
+
+    >>> import torch, raretag
+    >>> targets = raretag.Targets.from_dense([[1, 0, float("nan")]])
+    >>> loss = raretag.methods.Lws()
+    >>> print(f"{loss(torch.tensor([[0.5, -1.0, 2.0]]), targets):.4f}")
+    0.9714
+    """
+
     head = "scaled"
     stages = (
         Stage(share=0.9, trains=r"^(?!head\.scale$)"),

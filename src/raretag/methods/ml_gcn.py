@@ -33,6 +33,15 @@ from raretag.objective.scores import CrossEntropy
 
 
 class MlGcn(Method):
+    """The loss of graph convolutions over labels: the head `label_graph` is the engine's.
+
+    >>> import torch, raretag
+    >>> targets = raretag.Targets.from_dense([[1, 0, float("nan")]])
+    >>> loss = raretag.methods.MlGcn()
+    >>> print(f"{loss(torch.tensor([[0.5, -1.0, 2.0]]), targets):.4f}")
+    0.9714
+    """
+
     head = "label_graph"
 
     def __init__(self, *, unknown: Unknown = "negative", reduce: Per = "entries") -> None:

@@ -45,15 +45,13 @@ import torch
 from torch import Tensor
 
 from raretag.core import processes
-from raretag.core.barrier import barrier
 from raretag.core.context import Context
 from raretag.core.errors import UserError
-from raretag.core.logistic import Logistic, Price
 from raretag.core.method import Method
+from raretag.core.numerics import Logistic, Price, barrier
 from raretag.core.objective import Objective
 from raretag.core.parts import Score
-from raretag.core.statistics import LabelStatistics
-from raretag.core.targets import Completed, Targets
+from raretag.core.targets import Completed, LabelStatistics, Targets
 from raretag.objective.completions import Unknown, completion
 from raretag.objective.reductions import Per, reduction
 from raretag.objective.scores import (
@@ -67,6 +65,16 @@ Distribution = Literal["static", "dynamic"]
 
 
 class MultiFocal(Method):
+    """A focusing power for each side of a label and one for its frequency.
+
+    >>> import torch, raretag
+    >>> targets = raretag.Targets.from_dense([[1, 0, float("nan")]])
+    >>> statistics = raretag.LabelStatistics.of_counts([30, 5, 60], items=100)
+    >>> loss = raretag.methods.MultiFocal(statistics)
+    >>> print(f"{loss(torch.tensor([[0.5, -1.0, 2.0]]), targets):.4f}")
+    0.4403
+    """
+
     def __init__(
         self,
         statistics: LabelStatistics,
@@ -152,7 +160,7 @@ class MultiFocalScore(Score):
         if self.dynamic:
             context.add(
                 self.added, context.of(self.noted)
-            )  # only now: a loss may be asked for twice, a step is made once
+            )  # only now: a loss may be computed twice, a step is made once
             context.set(self.noted, 0.0)
 
     def end_epoch(self, context: Context) -> None:

@@ -30,7 +30,7 @@ from __future__ import annotations
 
 from raretag.core.method import Method
 from raretag.core.objective import Objective
-from raretag.core.statistics import LabelStatistics
+from raretag.core.targets import LabelStatistics
 from raretag.objective.completions import Unknown, completion
 from raretag.objective.reductions import Per, reduction
 from raretag.objective.scores import CrossEntropy
@@ -39,6 +39,16 @@ from raretag.objective.weights import SideWeights
 
 
 class NegativeTolerant(Method):
+    """A negative that is low enough is left alone.
+
+    >>> import torch, raretag
+    >>> targets = raretag.Targets.from_dense([[1, 0, float("nan")]])
+    >>> statistics = raretag.LabelStatistics.of_counts([30, 5, 60], items=100)
+    >>> loss = raretag.methods.NegativeTolerant(statistics, scale=5.0)
+    >>> print(f"{loss(torch.tensor([[0.5, -1.0, 2.0]]), targets):.4f}")
+    0.8371
+    """
+
     def __init__(
         self,
         statistics: LabelStatistics,

@@ -39,7 +39,7 @@ import torch
 from torch import Tensor, nn
 
 from raretag.core import processes
-from raretag.core.context import NOWHERE, Context
+from raretag.core.context import NO_CONTEXT, Context
 from raretag.core.errors import UserError
 from raretag.core.method import Method, Stage
 from raretag.core.objective import Objective
@@ -51,6 +51,15 @@ from raretag.objective.scores import CrossEntropy
 
 
 class Oltr(Method):
+    """The loss of open long-tailed recognition: the head `memory` and two stages are the engine's.
+
+    >>> import torch, raretag
+    >>> targets = raretag.Targets.from_dense([[1, 0, float("nan")]])
+    >>> loss = raretag.methods.Oltr()
+    >>> print(f"{loss(torch.tensor([[0.5, -1.0, 2.0]]), targets):.4f}")
+    0.9714
+    """
+
     head = "memory"
     stages = (
         Stage(share=1 / 3, trains=r"^(backbone|head\.classify)\b"),
@@ -87,7 +96,7 @@ class Oltr(Method):
         prediction: Tensor = outputs if isinstance(outputs, Tensor) else outputs[0]
         return prediction
 
-    def loss(self, outputs: Tensor | tuple[Tensor, Tensor], targets: Targets, context: Context = NOWHERE) -> Tensor:
+    def loss(self, outputs: Tensor | tuple[Tensor, Tensor], targets: Targets, context: Context = NO_CONTEXT) -> Tensor:
         logits = self.logits(outputs)
         value = super().loss(logits, targets, context)
         if isinstance(outputs, Tensor) or not self.remembers:
@@ -130,5 +139,5 @@ def centroids(batches: Iterator[tuple[Tensor, Targets]]) -> Tensor:
         raise UserError("oltr found no training items to make its memory of")
     sums = processes.total(sums)
     means = sums[:, :-1] / sums[:, -1:].clamp(min=1.0)
-    seen = sums[:-1, -1:] > 0
-    return torch.where(seen, means[:-1], means[-1])
+    has_items = sums[:-1, -1:] > 0
+    return torch.where(has_items, means[:-1], means[-1])

@@ -43,12 +43,11 @@ from torch import Tensor
 from raretag.core import processes
 from raretag.core.context import Context
 from raretag.core.errors import UserError
-from raretag.core.logistic import Logistic, Price
 from raretag.core.method import Method
+from raretag.core.numerics import Logistic, Price
 from raretag.core.objective import Objective
 from raretag.core.parts import Keep, Score, Weigh
-from raretag.core.statistics import LabelStatistics
-from raretag.core.targets import Completed, Targets
+from raretag.core.targets import Completed, LabelStatistics, Targets
 from raretag.objective.completions import completion
 from raretag.objective.reductions import Per, reduction
 from raretag.objective.scores import (
@@ -60,6 +59,16 @@ from raretag.objective.scores import (
 
 
 class PartialAsymmetric(Method):
+    """Of the unknown labels only those count that are surely negative.
+
+    >>> import torch, raretag
+    >>> targets = raretag.Targets.from_dense([[1, 0, float("nan")]])
+    >>> statistics = raretag.LabelStatistics.of_counts([30, 5, 60], items=100)
+    >>> loss = raretag.methods.PartialAsymmetric(statistics, likely=1)
+    >>> print(f"{loss(torch.tensor([[0.5, -1.0, 2.0]]), targets):.4f}")
+    0.1861
+    """
+
     def __init__(
         self,
         statistics: LabelStatistics,

@@ -49,13 +49,12 @@ import torch
 from torch import Tensor
 
 from raretag.core import chance, processes
-from raretag.core.barrier import barrier
 from raretag.core.context import Context
 from raretag.core.errors import UserError
 from raretag.core.method import Base, Method, build_base
+from raretag.core.numerics import barrier
 from raretag.core.parts import Keep
-from raretag.core.statistics import LabelStatistics
-from raretag.core.targets import Completed, Targets
+from raretag.core.targets import Completed, LabelStatistics, Targets
 from raretag.objective.completions import ObservedOnly
 from raretag.objective.reductions import Per, reduction
 
@@ -63,6 +62,17 @@ Initial = Literal["ratio", "mean", "min", "max"]
 
 
 class PartialLabelMasking(Method):
+    """Hides positives of frequent and negatives of rare labels from any other method; remembers items.
+
+    >>> import torch, raretag
+    >>> targets = raretag.Targets.from_dense([[1, 0, float("nan")]])
+    >>> statistics = raretag.LabelStatistics.of_counts([30, 5, 60], items=100)
+    >>> loss = raretag.methods.PartialLabelMasking(statistics, items=100, base="focal", initial="mean")
+    >>> context = raretag.Context(index=torch.tensor([7]), epochs=10)
+    >>> print(f"{loss(torch.tensor([[0.5, -1.0, 2.0]]), targets, context):.4f}")
+    0.5726
+    """
+
     def __init__(
         self,
         statistics: LabelStatistics,
@@ -82,7 +92,7 @@ class PartialLabelMasking(Method):
         if rate is not None and rate < 0:
             raise UserError(f"partial_label_masking.rate is how fast ratios move and must be 0 or more, got {rate}")
         if bins < 2:
-            raise UserError(f"partial_label_masking.bins must be 2 or more, got {bins}: one bin tells nothing apart")
+            raise UserError(f"partial_label_masking.bins must be 2 or more, got {bins}: one bin separates nothing")
         if not 0 < floor < 1:
             raise UserError(f"partial_label_masking.floor is the mass of an empty bin, in (0, 1), got {floor}")
         if clip is not None and clip <= 0:
@@ -139,7 +149,7 @@ class Mask(Keep):
         super().__init__()
         self.seed, self.also, self.rate, self.floor = seed, also, rate, floor
         self.clip, self.clamp, self.count_unknown = clip, clamp, count_unknown
-        self.looks_everywhere = count_unknown
+        self.looks_everywhere, self.scheduled = count_unknown, rate is None
         self.register_buffer("positives", positives.double())
         self.register_buffer("negatives", negatives.double())
         self.register_buffer("target", self._start(initial))  # r_bar [C]

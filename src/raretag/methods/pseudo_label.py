@@ -28,13 +28,21 @@ from __future__ import annotations
 
 from raretag.core.method import Method
 from raretag.core.objective import Objective
-from raretag.objective.completions import Unknown, completion
-from raretag.objective.corrections import LikelyIsPositive
+from raretag.objective.completions import LikelyIsPositive, Unknown, completion
 from raretag.objective.reductions import Per, reduction
 from raretag.objective.scores import CrossEntropy
 
 
 class PseudoLabel(Method):
+    """An unknown label is what the model predicts in the same step, after a warm-up.
+
+    >>> import torch, raretag
+    >>> targets = raretag.Targets.from_dense([[1, 0, float("nan")]])
+    >>> loss = raretag.methods.PseudoLabel(tau=0.6, start_epoch=0)
+    >>> print(f"{loss(torch.tensor([[0.5, -1.0, 2.0]]), targets):.4f}")
+    0.3048
+    """
+
     def __init__(
         self, *, tau: float = 0.6, start_epoch: int = 1, unknown: Unknown = "negative", reduce: Per = "entries"
     ) -> None:

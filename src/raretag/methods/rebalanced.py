@@ -30,13 +30,23 @@ from __future__ import annotations
 
 from raretag.core.method import Method
 from raretag.core.objective import Objective
-from raretag.core.statistics import LabelStatistics
+from raretag.core.targets import LabelStatistics
 from raretag.objective import scores, weights
 from raretag.objective.completions import Unknown, completion
 from raretag.objective.reductions import Per, reduction
 
 
 class Rebalanced(Method):
+    """Weights that undo what class-aware sampling repeats because labels occur together.
+
+    >>> import torch, raretag
+    >>> targets = raretag.Targets.from_dense([[1, 0, float("nan")]])
+    >>> statistics = raretag.LabelStatistics.of_counts([30, 5, 60], items=100)
+    >>> loss = raretag.methods.Rebalanced(statistics, mu=0.3)
+    >>> print(f"{loss(torch.tensor([[0.5, -1.0, 2.0]]), targets):.4f}")
+    0.9839
+    """
+
     sampler = "class_aware"
 
     def __init__(

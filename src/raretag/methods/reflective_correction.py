@@ -42,19 +42,27 @@ import torch
 from torch import Tensor
 
 from raretag.core import processes
-from raretag.core.context import NOWHERE, Context
+from raretag.core.context import NO_CONTEXT, Context
 from raretag.core.errors import UserError
 from raretag.core.method import Base, Method, build_base
 from raretag.core.parts import Complete, Weigh
-from raretag.core.statistics import LabelStatistics
-from raretag.core.targets import Completed, Targets
-from raretag.objective.schedule import has_begun
+from raretag.core.targets import Completed, LabelStatistics, Targets
 from raretag.objective.shapes import ObservedMargin
 
 MeanOf = Literal["all", "positives", "batch"]
 
 
 class ReflectiveCorrection(Method):
+    """Takes an unknown label for a positive where the prediction is high, over any other method.
+
+    >>> import torch, raretag
+    >>> targets = raretag.Targets.from_dense([[1, 0, float("nan")]])
+    >>> statistics = raretag.LabelStatistics.of_counts([30, 5, 60], items=100)
+    >>> loss = raretag.methods.ReflectiveCorrection(statistics, items=100, tau=0.7, warm_up=0.0)
+    >>> print(f"{loss(torch.tensor([[0.5, -1.0, 2.0]]), targets):.4f}")
+    0.2005
+    """
+
     def __init__(
         self,
         statistics: LabelStatistics,
@@ -119,6 +127,7 @@ class Corrector(Complete):
     ) -> None:
         super().__init__()
         self.below, self.tau, self.mean_of, self.warm_up, self.cap = below, tau, mean_of, warm_up, cap
+        self.scheduled = 0 < warm_up < 1
         self.register_buffer("positives", positives.clone())
         self.register_buffer("total", torch.zeros(len(positives), dtype=torch.float64))  # sum of p
         self.register_buffer("number", torch.zeros(len(positives), dtype=torch.float64))  # of predictions in it
@@ -135,7 +144,7 @@ class Corrector(Complete):
 
     def corrections(self, logits: Tensor, targets: Targets, context: Context) -> Tensor:
         """Which unknown labels are taken to be there: bool [B, C]."""
-        if not has_begun(context, self.warm_up):
+        if not context.has_begun(self.warm_up):
             return torch.zeros_like(targets.observed)
         p = torch.sigmoid(logits)
         missing = ~targets.observed & (p > self.mean(p, context).clamp(min=self.tau).to(p.dtype))
@@ -146,7 +155,7 @@ class Corrector(Complete):
         allowed = corrected <= self.cap * context.of(self.positives)
         return missing & allowed
 
-    def mean(self, p: Tensor, context: Context = NOWHERE) -> Tensor:
+    def mean(self, p: Tensor, context: Context = NO_CONTEXT) -> Tensor:
         """P_c [C]; 0 before the first prediction."""
         if self.mean_of == "batch":
             return processes.total(p.sum(0)) / processes.total(p.new_tensor(float(len(p)))).clamp(min=1.0)

@@ -42,16 +42,14 @@ import torch
 from torch import Tensor, nn
 
 from raretag.core import chance, processes
-from raretag.core.context import NOWHERE, Context
+from raretag.core.context import NO_CONTEXT, Context
 from raretag.core.errors import UserError
 from raretag.core.method import Method
 from raretag.core.numerics import in_full_precision
 from raretag.core.objective import Objective
 from raretag.core.parts import Complete, Weigh
-from raretag.core.statistics import LabelStatistics
-from raretag.core.targets import Completed, Targets
-from raretag.objective.expected_count import expected_count_penalty
-from raretag.objective.reductions import Per, reduction
+from raretag.core.targets import Completed, LabelStatistics, Targets
+from raretag.objective.reductions import Per, expected_count_penalty, reduction
 from raretag.objective.scores import CrossEntropy
 
 SURE = log(0.995 / 0.005)
@@ -59,6 +57,17 @@ UNSURE = log(0.6 / 0.4)
 
 
 class Role(Method):
+    """Learns the unknown labels together with the network: its parameters belong into the optimizer.
+
+    >>> import torch, raretag
+    >>> targets = raretag.Targets.from_dense([[1, 0, float("nan")]])
+    >>> statistics = raretag.LabelStatistics.of_counts([30, 5, 60], items=100)
+    >>> loss = raretag.methods.Role(statistics, items=100)
+    >>> context = raretag.Context(index=torch.tensor([7]), epochs=10)
+    >>> print(f"{loss(torch.tensor([[0.5, -1.0, 2.0]]), targets, context):.4f}")
+    1.2231
+    """
+
     learning_rate_factor: ClassVar[float] = 10.0  # of the estimator, in the paper's experiments
     expected: Tensor
 
@@ -85,7 +94,7 @@ class Role(Method):
         rate = self.learning_rate_factor * learning_rate
         return [{"params": [self.estimator.moved], "lr": rate, "weight_decay": 0.0}]
 
-    def loss(self, logits: Tensor, targets: Targets, context: Context = NOWHERE) -> Tensor:
+    def loss(self, logits: Tensor, targets: Targets, context: Context = NO_CONTEXT) -> Tensor:
         z = in_full_precision(logits)
         theta = self.estimator(targets, context).to(z.dtype)  # [B, C]
         both = Targets(targets.value.repeat(2, 1), targets.observed.repeat(2, 1))

@@ -30,13 +30,21 @@ from __future__ import annotations
 from raretag.core.method import Method
 from raretag.core.objective import Objective
 from raretag.objective import scores
-from raretag.objective.completions import UnknownIsNegative
-from raretag.objective.corrections import LikelyIsPositive
+from raretag.objective.completions import LikelyIsPositive, UnknownIsNegative
 from raretag.objective.reductions import Per, reduction
 from raretag.objective.shapes import ObservedMargin
 
 
 class Splc(Method):
+    """An unknown label with a high prediction becomes a positive, after a warm-up.
+
+    >>> import torch, raretag
+    >>> targets = raretag.Targets.from_dense([[1, 0, float("nan")]])
+    >>> loss = raretag.methods.Splc(tau=0.6, start_epoch=0)
+    >>> print(f"{loss(torch.tensor([[0.5, -1.0, 2.0]]), targets):.4f}")
+    0.1340
+    """
+
     def __init__(
         self,
         *,

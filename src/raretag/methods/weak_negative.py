@@ -37,6 +37,15 @@ from raretag.objective.scores import CrossEntropy
 
 
 class WeakNegative(Method):
+    """An unknown label is a negative of small weight.
+
+    >>> import torch, raretag
+    >>> targets = raretag.Targets.from_dense([[1, 0, float("nan")]])
+    >>> loss = raretag.methods.WeakNegative()
+    >>> print(f"{loss(torch.tensor([[0.5, -1.0, 2.0]]), targets):.4f}")
+    0.5647
+    """
+
     def __init__(self, *, negative_weight: float | None = None, reduce: Per = "entries") -> None:
         if negative_weight is not None and negative_weight < 0:
             raise UserError(f"weak_negative.negative_weight must be 0 or more, got {negative_weight}")

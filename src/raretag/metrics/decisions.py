@@ -14,6 +14,10 @@ Paper and code::
 
 Three numbers called F1 differ: macro F1 is the mean of F1(c), as in PLM; CF1 (ML-GCN) is the harmonic mean of mean
 precision and mean recall; micro F1 = OF1 is F1 of the counts of all classes together.
+
+Recall of hidden positives: does the model find what the annotation of its own training items left out? Zhang et al.
+(COMIC, ICCV 2023, Table 2) report a "recall for missing label settings" without defining it; this is the plain reading.
+A positive is hidden if it is positive in the full truth, and unknown in the partial labels the model was trained with.
 """
 
 from __future__ import annotations
@@ -26,13 +30,16 @@ from torch import Tensor
 
 from raretag.core.errors import UserError
 from raretag.core.targets import Targets
-from raretag.metrics.grouped import mean_of_known
-from raretag.metrics.scored import check_no_nan, positives
-from raretag.metrics.sums import Sums
+from raretag.metrics.scored import Sums, check_no_nan, mean_of_known, positives
 
 
 def decide(scores: Tensor, thresholds: float | Tensor) -> Tensor:
-    """[N, C] bool: scores above one threshold, or above one for each class. Both must be on the same scale."""
+    """[N, C] bool: scores above one threshold, or above one for each class. Both must be on the same scale.
+
+    >>> import torch, raretag
+    >>> raretag.metrics.decide(torch.tensor([[0.9, 0.2]]), torch.tensor([0.5, 0.1]))
+    tensor([[True, True]])
+    """
     check_no_nan(scores)
     if isinstance(thresholds, Tensor):
         if thresholds.dim() > 1 or (thresholds.dim() == 1 and len(thresholds) != scores.shape[1]):
@@ -43,6 +50,16 @@ def decide(scores: Tensor, thresholds: float | Tensor) -> Tensor:
 
 @dataclass(frozen=True, slots=True)
 class DecisionCounts(Sums):
+    """True and false positives and negatives of each class, over what was observed; shards merge with `+`.
+
+    >>> import torch, raretag
+    >>> targets = raretag.Targets.from_dense([[1, 0], [1, 1], [0, float("nan")]])
+    >>> logits = torch.tensor([[2.0, -1.0], [-0.5, 0.3], [1.0, 0.0]])
+    >>> counts = raretag.metrics.DecisionCounts.of(raretag.metrics.decide(logits, 0.0), targets)
+    >>> counts.tp, counts.fp, counts.fn
+    (tensor([1, 1]), tensor([1, 0]), tensor([1, 0]))
+    """
+
     tp: Tensor  # [C] int64, as the three below; of observed entries
     fp: Tensor
     fn: Tensor
@@ -87,15 +104,42 @@ def check_decided(decided: Tensor, targets: Targets) -> None:
 
 
 def precision(counts: DecisionCounts) -> Tensor:
+    """Precision of each class [C]; NaN for a class without an observed positive, 0 if nothing was decided for.
+
+    >>> import torch, raretag
+    >>> targets = raretag.Targets.from_dense([[1, 0], [1, 1], [0, float("nan")]])
+    >>> logits = torch.tensor([[2.0, -1.0], [-0.5, 0.3], [1.0, 0.0]])
+    >>> counts = raretag.metrics.DecisionCounts.of(raretag.metrics.decide(logits, 0.0), targets)
+    >>> raretag.metrics.precision(counts)
+    tensor([0.5000, 1.0000], dtype=torch.float64)
+    """
     share = counts.tp / (counts.tp + counts.fp).clamp(min=1).double()
     return torch.where(counts.evaluated, share, math.nan)
 
 
 def recall(counts: DecisionCounts) -> Tensor:
+    """Recall of each class [C]; NaN for a class without an observed positive.
+
+    >>> import torch, raretag
+    >>> targets = raretag.Targets.from_dense([[1, 0], [1, 1], [0, float("nan")]])
+    >>> logits = torch.tensor([[2.0, -1.0], [-0.5, 0.3], [1.0, 0.0]])
+    >>> counts = raretag.metrics.DecisionCounts.of(raretag.metrics.decide(logits, 0.0), targets)
+    >>> raretag.metrics.recall(counts)
+    tensor([0.5000, 1.0000], dtype=torch.float64)
+    """
     return counts.tp / (counts.tp + counts.fn).double()  # 0 / 0 is the NaN we want
 
 
 def f1(counts: DecisionCounts) -> Tensor:
+    """F1 of each class [C]; NaN for a class without an observed positive.
+
+    >>> import torch, raretag
+    >>> targets = raretag.Targets.from_dense([[1, 0], [1, 1], [0, float("nan")]])
+    >>> logits = torch.tensor([[2.0, -1.0], [-0.5, 0.3], [1.0, 0.0]])
+    >>> counts = raretag.metrics.DecisionCounts.of(raretag.metrics.decide(logits, 0.0), targets)
+    >>> raretag.metrics.f1(counts)
+    tensor([0.5000, 1.0000], dtype=torch.float64)
+    """
     share = 2 * counts.tp / (2 * counts.tp + counts.fp + counts.fn).clamp(min=1).double()
     return torch.where(counts.evaluated, share, math.nan)
 
@@ -104,47 +148,123 @@ def f1(counts: DecisionCounts) -> Tensor:
 
 
 def macro_precision(counts: DecisionCounts) -> float:
-    """CP."""
+    """CP: the mean precision of the classes.
+
+    >>> import torch, raretag
+    >>> targets = raretag.Targets.from_dense([[1, 0], [1, 1], [0, float("nan")]])
+    >>> logits = torch.tensor([[2.0, -1.0], [-0.5, 0.3], [1.0, 0.0]])
+    >>> counts = raretag.metrics.DecisionCounts.of(raretag.metrics.decide(logits, 0.0), targets)
+    >>> raretag.metrics.macro_precision(counts)
+    0.75
+    """
     return mean_of_known(precision(counts))
 
 
 def macro_recall(counts: DecisionCounts) -> float:
-    """CR."""
+    """CR: the mean recall of the classes.
+
+    >>> import torch, raretag
+    >>> targets = raretag.Targets.from_dense([[1, 0], [1, 1], [0, float("nan")]])
+    >>> logits = torch.tensor([[2.0, -1.0], [-0.5, 0.3], [1.0, 0.0]])
+    >>> counts = raretag.metrics.DecisionCounts.of(raretag.metrics.decide(logits, 0.0), targets)
+    >>> raretag.metrics.macro_recall(counts)
+    0.75
+    """
     return mean_of_known(recall(counts))
 
 
 def macro_f1(counts: DecisionCounts) -> float:
+    """The mean F1 of the classes, as in PLM.
+
+    >>> import torch, raretag
+    >>> targets = raretag.Targets.from_dense([[1, 0], [1, 1], [0, float("nan")]])
+    >>> logits = torch.tensor([[2.0, -1.0], [-0.5, 0.3], [1.0, 0.0]])
+    >>> counts = raretag.metrics.DecisionCounts.of(raretag.metrics.decide(logits, 0.0), targets)
+    >>> raretag.metrics.macro_f1(counts)
+    0.75
+    """
     return mean_of_known(f1(counts))
 
 
 def class_f1(counts: DecisionCounts) -> float:
-    """CF1: the harmonic mean of CP and CR."""
+    """CF1: the harmonic mean of CP and CR.
+
+    >>> import torch, raretag
+    >>> targets = raretag.Targets.from_dense([[1, 0], [1, 1], [0, float("nan")]])
+    >>> logits = torch.tensor([[2.0, -1.0], [-0.5, 0.3], [1.0, 0.0]])
+    >>> counts = raretag.metrics.DecisionCounts.of(raretag.metrics.decide(logits, 0.0), targets)
+    >>> raretag.metrics.class_f1(counts)
+    0.75
+    """
     return _harmonic(macro_precision(counts), macro_recall(counts))
 
 
 def overall_precision(counts: DecisionCounts) -> float:
-    """OP; 0 if nothing was predicted, as for a class."""
+    """OP: precision of the counts of all classes together; 0 if nothing was predicted, as for a class.
+
+    >>> import torch, raretag
+    >>> targets = raretag.Targets.from_dense([[1, 0], [1, 1], [0, float("nan")]])
+    >>> logits = torch.tensor([[2.0, -1.0], [-0.5, 0.3], [1.0, 0.0]])
+    >>> counts = raretag.metrics.DecisionCounts.of(raretag.metrics.decide(logits, 0.0), targets)
+    >>> raretag.metrics.overall_precision(counts)
+    0.6666666666666666
+    """
     tp, predicted = int(counts.tp.sum()), int(counts.tp.sum() + counts.fp.sum())
     return tp / max(1, predicted) if counts.evaluated.any() else math.nan
 
 
 def overall_recall(counts: DecisionCounts) -> float:
-    """OR."""
+    """OR: recall of the counts of all classes together.
+
+    >>> import torch, raretag
+    >>> targets = raretag.Targets.from_dense([[1, 0], [1, 1], [0, float("nan")]])
+    >>> logits = torch.tensor([[2.0, -1.0], [-0.5, 0.3], [1.0, 0.0]])
+    >>> counts = raretag.metrics.DecisionCounts.of(raretag.metrics.decide(logits, 0.0), targets)
+    >>> raretag.metrics.overall_recall(counts)
+    0.6666666666666666
+    """
     return _ratio(counts.tp.sum(), counts.tp.sum() + counts.fn.sum())
 
 
 def micro_f1(counts: DecisionCounts) -> float:
-    """OF1. Predictions for classes without an observed positive count as false positives here."""
+    """OF1: F1 of the counts of all classes together.
+
+    Predictions for classes without an observed positive count as false positives here.
+
+    >>> import torch, raretag
+    >>> targets = raretag.Targets.from_dense([[1, 0], [1, 1], [0, float("nan")]])
+    >>> logits = torch.tensor([[2.0, -1.0], [-0.5, 0.3], [1.0, 0.0]])
+    >>> counts = raretag.metrics.DecisionCounts.of(raretag.metrics.decide(logits, 0.0), targets)
+    >>> raretag.metrics.micro_f1(counts)
+    0.6666666666666666
+    """
     wrong = counts.fp.sum() + counts.fn.sum()
     return _ratio(2 * counts.tp.sum(), 2 * counts.tp.sum() + wrong) if counts.evaluated.any() else math.nan
 
 
 def exact_match(counts: DecisionCounts) -> float:
-    """Eq. (5) on the observed entries of each row; rows with nothing observed are excluded."""
+    """The share of rows whose observed entries are all right, eq. (5); rows with nothing observed are excluded.
+
+    >>> import torch, raretag
+    >>> targets = raretag.Targets.from_dense([[1, 0], [1, 1], [0, float("nan")]])
+    >>> logits = torch.tensor([[2.0, -1.0], [-0.5, 0.3], [1.0, 0.0]])
+    >>> counts = raretag.metrics.DecisionCounts.of(raretag.metrics.decide(logits, 0.0), targets)
+    >>> raretag.metrics.exact_match(counts)
+    0.3333333333333333
+    """
     return _ratio(counts.exact, counts.rows)
 
 
 def hamming_loss(counts: DecisionCounts) -> float:
+    """The share of wrong decisions among all observed entries.
+
+    >>> import torch, raretag
+    >>> targets = raretag.Targets.from_dense([[1, 0], [1, 1], [0, float("nan")]])
+    >>> logits = torch.tensor([[2.0, -1.0], [-0.5, 0.3], [1.0, 0.0]])
+    >>> counts = raretag.metrics.DecisionCounts.of(raretag.metrics.decide(logits, 0.0), targets)
+    >>> raretag.metrics.hamming_loss(counts)
+    0.4
+    """
     wrong = counts.fp.sum() + counts.fn.sum()
     return _ratio(wrong, wrong + counts.tp.sum() + counts.tn.sum())
 
@@ -153,6 +273,10 @@ def least_frequent(training_positives: Tensor, k: int) -> Tensor:
     """The k classes with the fewest training positives, of equals the one with the smaller index: a group of classes.
 
     PLM's "K least frequent" is `grouped_means(f1(counts), {"K=5": least_frequent(training_positives, 5)})`.
+
+    >>> import torch, raretag
+    >>> raretag.metrics.least_frequent(torch.tensor([50, 3, 8]), 2)
+    tensor([1, 2])
     """
     return torch.argsort(training_positives, stable=True)[:k]
 
@@ -163,3 +287,58 @@ def _ratio(part: Tensor, whole: Tensor) -> float:
 
 def _harmonic(a: float, b: float) -> float:
     return 0.0 if a + b == 0 else 2 * a * b / (a + b)
+
+
+@dataclass(frozen=True, slots=True)
+class HiddenCounts(Sums):
+    """How many positives the partial labels hide, and how many of these the model decided for.
+
+    >>> import torch, raretag
+    >>> targets = raretag.Targets.from_dense([[1, 0], [1, 1], [0, float("nan")]])
+    >>> logits = torch.tensor([[2.0, -1.0], [-0.5, 0.3], [1.0, 0.0]])
+    >>> truth = raretag.Targets.from_dense([[1, 0], [1, 1], [0, 1]])
+    >>> raretag.metrics.HiddenCounts.of(logits > -0.1, truth, partial=targets).hidden
+    tensor([0, 1])
+    """
+
+    hidden: Tensor  # [C] int64
+    found: Tensor  # [C] int64, hidden positives that the model decided for
+
+    @classmethod
+    def of(cls, decided: Tensor, truth: Targets, partial: Targets) -> HiddenCounts:
+        """`decided` [N, C] bool, as `raretag.metrics.decisions.decide` makes it from scores and thresholds."""
+        check_decided(decided, truth)
+        if truth.value.shape != partial.value.shape:
+            raise UserError(
+                f"truth {tuple(truth.value.shape)} and partial labels {tuple(partial.value.shape)} differ in shape: "
+                "expected the same items and labels in both"
+            )
+        hidden = positives(truth) & partial.unknown
+        return cls(hidden.sum(0), (hidden & decided).sum(0))
+
+
+def hidden_recall(counts: HiddenCounts) -> Tensor:
+    """Recall of the hidden positives of each class [C]; NaN for classes without a hidden positive.
+
+    >>> import torch, raretag
+    >>> targets = raretag.Targets.from_dense([[1, 0], [1, 1], [0, float("nan")]])
+    >>> logits = torch.tensor([[2.0, -1.0], [-0.5, 0.3], [1.0, 0.0]])
+    >>> truth = raretag.Targets.from_dense([[1, 0], [1, 1], [0, 1]])
+    >>> raretag.metrics.hidden_recall(raretag.metrics.HiddenCounts.of(logits > -0.1, truth, targets))
+    tensor([nan, 1.], dtype=torch.float64)
+    """
+    return counts.found / counts.hidden.double()
+
+
+def micro_hidden_recall(counts: HiddenCounts) -> float:
+    """Recall over all hidden positives; NaN if nothing is hidden.
+
+    >>> import torch, raretag
+    >>> targets = raretag.Targets.from_dense([[1, 0], [1, 1], [0, float("nan")]])
+    >>> logits = torch.tensor([[2.0, -1.0], [-0.5, 0.3], [1.0, 0.0]])
+    >>> truth = raretag.Targets.from_dense([[1, 0], [1, 1], [0, 1]])
+    >>> raretag.metrics.micro_hidden_recall(raretag.metrics.HiddenCounts.of(logits > -0.1, truth, targets))
+    1.0
+    """
+    hidden = int(counts.hidden.sum())
+    return int(counts.found.sum()) / hidden if hidden else math.nan

@@ -21,13 +21,12 @@ from torch import Tensor
 from torch.nn.functional import embedding_bag
 
 from raretag.core.targets import Targets
-from raretag.metrics import order
 from raretag.metrics.decisions import check_decided
-from raretag.metrics.scored import Scored, positives
+from raretag.metrics.scored import Integers, Places, Scored, blocks, keys, positives
 
 
 class WeightedMeasure(Protocol):
-    """A number for each class and each weighting. Build it once, ask it often."""
+    """A number for each class and each weighting. Build it once, use it often."""
 
     def of(self, weights: Tensor) -> Tensor:
         """[N, R] floating weights >= 0 to [C, R] float64; NaN where a class has no weight of positives."""
@@ -50,10 +49,10 @@ class WeightedAveragePrecision:
         positive = Scored(scores, targets).positive
         items, classes = scores.shape
         self._classes: list[tuple[_Segments, _Segments]] = []  # of each class: all items, positives alone
-        for block in order.blocks(classes, items):
-            keys = order.keys(*(entries[:, block].T.contiguous() for entries in (scores, targets.observed, positive)))
-            best_first = np.argsort(keys, axis=1)
-            self._classes += map(_segments, best_first.astype(np.int32), np.take_along_axis(keys, best_first, axis=1))
+        for block in blocks(classes, items):
+            key = keys(*(entries[:, block].T.contiguous() for entries in (scores, targets.observed, positive)))
+            best_first = np.argsort(key, axis=1)
+            self._classes += map(_segments, best_first.astype(np.int32), np.take_along_axis(key, best_first, axis=1))
 
     def of(self, weights: Tensor) -> Tensor:
         result = torch.full((len(self._classes), weights.shape[1]), torch.nan, dtype=torch.float64)
@@ -67,7 +66,7 @@ class WeightedAveragePrecision:
         return result
 
 
-def _segments(best_first: order.Places, keys: order.Integers) -> tuple[_Segments, _Segments]:
+def _segments(best_first: Places, keys: Integers) -> tuple[_Segments, _Segments]:
     """Of one class, from its items and their keys, best first. In a tie positives come last, so the last ends it."""
     place = np.flatnonzero(keys & 1)
     last_of_tie = np.append(np.diff(keys[place]) != 0, True)[: len(place)]
@@ -75,7 +74,7 @@ def _segments(best_first: order.Places, keys: order.Integers) -> tuple[_Segments
     return _cut(best_first, place[ends - 1] + 1), _cut(best_first[place], ends)
 
 
-def _cut(items: order.Places, ends: order.Integers) -> _Segments:
+def _cut(items: Places, ends: Integers) -> _Segments:
     """Segments that end before `ends`; what follows the last belongs to none."""
     ends = ends.astype(np.int32)
     starts = np.append(np.int32(0), ends)[:-1]

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from raretag.core import registry
 from raretag.core.protocols import Named
-from raretag.core.statistics import LabelStatistics
+from raretag.core.targets import LabelStatistics
 from raretag.models.scaling import Rule, scaled
 
 

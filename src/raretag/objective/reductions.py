@@ -1,15 +1,18 @@
 """From terms [B, C] to one number. B counts the rows of all processes, so the number does not depend on their number.
 
 The choice changes the effective learning rate (by C, or by B C), so it is written into every record.
+`expected_count_penalty` is the one term that methods add to the reduced loss.
 """
 
 from __future__ import annotations
 
 from typing import Literal
 
+import torch
 from torch import Size, Tensor
 
-from raretag.core.context import Context
+from raretag.core import processes
+from raretag.core.context import NO_CONTEXT, Context
 from raretag.core.parts import Ratio, Reduce
 
 Per = Literal["entries", "rows", "sum", "kept"]
@@ -65,3 +68,18 @@ def reduction(per: Per) -> Reduce:
         "kept": MeanOverKept,
     }
     return known[per]()
+
+
+def expected_count_penalty(p: Tensor, expected: Tensor, context: Context = NO_CONTEXT) -> Tensor:
+    """How far the predicted number of labels of an item is from the expected one, k.
+
+    ((mean over items of sum over labels of p) - k)^2 / C^2, with the mean over the batch of all processes.
+
+    The value is the same on every process. A process has a gradient for its own rows only, times the number of
+    processes, so that the average over processes is the gradient of the one penalty.
+    """
+    rows = processes.total(p.new_tensor(float(len(p)))).clamp(min=1.0)
+    share = context.total(p.sum()) / rows
+    count = processes.total(share) + processes.count() * (share - share.detach())
+    penalty = ((count - expected.to(p.dtype)) / max(1, context.labels(p))).square()
+    return penalty if context.first else torch.zeros_like(penalty)  # of the batch, not of each block of labels

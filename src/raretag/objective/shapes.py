@@ -5,12 +5,11 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from raretag.core.barrier import barrier
 from raretag.core.context import Context
 from raretag.core.errors import UserError
+from raretag.core.numerics import barrier
 from raretag.core.parts import Shape
-from raretag.core.statistics import LabelStatistics
-from raretag.core.targets import Completed
+from raretag.core.targets import Completed, LabelStatistics
 from raretag.objective.weights import counts
 
 

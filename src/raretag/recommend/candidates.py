@@ -8,8 +8,8 @@ import torch
 
 from raretag.config.settings import Config
 from raretag.core import registry
+from raretag.data.dataset import DataSet
 from raretag.data.sources import positives_of
-from raretag.labels.collection import DataSet
 
 
 @dataclass(frozen=True)

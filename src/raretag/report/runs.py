@@ -16,8 +16,9 @@ from torch import Tensor
 
 from raretag.core.errors import UserError
 from raretag.core.files import write_text
-from raretag.data.inputs.shown import Shown, shown
-from raretag.metrics.bootstrap import Interval, bootstrap, paired_differences
+from raretag.data.files import shown
+from raretag.data.inputs.shown import Shown
+from raretag.metrics.intervals import Interval, bootstrap, paired_differences
 from raretag.report.comparison import Comparison, Numbers
 from raretag.report.examples import Pick, picks, suggestions
 from raretag.report.page import page

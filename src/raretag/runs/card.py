@@ -21,7 +21,7 @@ from raretag.core.files import without_nan, write_json
 from raretag.core.protocols import Describes
 
 if TYPE_CHECKING:
-    from raretag.labels.collection import DataSet
+    from raretag.data.dataset import DataSet
     from raretag.metrics.tuning import Tuned
 
 FORMAT = "raretag model card 2"

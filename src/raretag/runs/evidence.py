@@ -15,9 +15,9 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from raretag.core.files import replacing
-from raretag.core.statistics import LabelStatistics
+from raretag.core.targets import LabelStatistics
 from raretag.core.targets import Targets
-from raretag.labels.collection import DataSet
+from raretag.data.dataset import DataSet
 from raretag.labels.store import LabelStore
 
 FILE = "evidence.safetensors"

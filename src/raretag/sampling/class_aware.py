@@ -27,6 +27,18 @@ from raretag.core.errors import UserError
 
 
 class ClassAware:
+    """Labels take turns, and each turn takes `run` items that have the label.
+
+    positives   [N, C] scipy matrix of the observed positives: `labels.sparse()`
+    reduce      an epoch has max_c n_c * C / reduce items; None: as many as there are
+    seed        of all draws
+
+    >>> import raretag
+    >>> labels = raretag.LabelStore.from_lists([["cat"], ["cat"], ["cat", "dog"]])
+    >>> raretag.sampling.ClassAware(labels.sparse(), reduce=1, run=1).epoch(0)
+    tensor([0, 2, 2, 2, 1, 2])
+    """
+
     def __init__(self, positives: csr_array, *, reduce: float | None = 4.0, run: int = 3, seed: int = 0) -> None:
         if (reduce is not None and reduce <= 0) or run < 1:
             raise UserError(f"class_aware needs reduce > 0 and run >= 1, got reduce={reduce}, run={run}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -11,9 +12,10 @@ import torch
 from torch import Tensor, nn
 
 from raretag.core.errors import UserError
-from raretag.labels.collection import Inputs
+from raretag.core.protocols import Inputs
 from raretag.runs.card import Card, read_card
-from raretag.serve.network import Network, load_network
+from raretag.runs.run import Run
+from raretag.serve.network import Network, load_network, network_of
 from raretag.serve.predictions import Predictions
 from raretag.serve.readers import Reader, ReadOptions, open_reader
 
@@ -21,18 +23,25 @@ ENTRIES = 4_000_000  # probabilities that are in memory at once: what bounds it,
 MOST_ROWS = 4096
 
 
-def load(folder: Path | str, *, model: nn.Module | None = None, device: str = "cpu") -> Model:
-    """The trained model of a run folder, of which only card.json and model.safetensors are needed.
+def load(run: Path | str | Run, *, model: nn.Module | None = None, device: str = "cpu") -> Model:
+    """The trained model of a run, of whose folder only card.json and model.safetensors are needed.
 
     Args:
-        folder: A run folder, as `raretag train` leaves it, or a folder with a copy of those two files.
-        model: The module, with any weights, if the run was trained with one of your own.
+        run: A run folder, as `raretag train` leaves it, or a folder with a copy of those two files, or a run as
+            `raretag.train` returns it.
+        model: The module, with any weights, if the folder is of a run that was trained with one of your own.
         device: Where predictions are computed, as torch names it: "cpu", "cuda", "cuda:1", "mps".
 
     Raises `UserError` if the card was edited, or if card, weights and model do not belong together.
     """
-    card = read_card(folder)
-    return Model(load_network(Path(folder), card, model), card, device)
+    if isinstance(run, Run):
+        if run.model is not None and run.card is not None:  # a copy, so that the run can go on with its own
+            return Model(network_of(run.card, copy.deepcopy(run.model)), run.card, device)
+        if run.folder is None:
+            raise UserError("the run has neither its model nor a folder; expected one that `raretag.train` returned")
+        run = run.folder
+    card = read_card(run)
+    return Model(load_network(Path(run), card, model), card, device)
 
 
 class Model:

@@ -15,7 +15,7 @@ from raretag.config.settings import Config, Named
 from raretag.core import registry
 from raretag.core.errors import UserError
 from raretag.core.method import Method, make_method
-from raretag.core.statistics import LabelStatistics
+from raretag.core.targets import LabelStatistics
 from raretag.models.assemble import build_backbone, build_model, width_after
 from raretag.models.pretrained import digest_of
 from raretag.runs.card import Card, check_weights
@@ -38,17 +38,26 @@ class Network(nn.Module):
 def load_network(folder: Path, card: Card, model: nn.Module | None = None) -> Network:
     """`model`: your own module, if the run was trained with one; else it is built by the configuration in the card."""
     weights = check_weights(folder, card)
-    config, statistics, shape = card.settings, statistics_of(card), tuple(card.input_shape)
+    own = model is not None
     with torch.random.fork_rng(devices=[]):  # the random numbers of the caller stay as they are
-        encoder = load_encoder(config, card, shape)
-        if encoder is not None:
-            shape = width_after(encoder, shape)
-        own = model is not None
-        model = assemble(without_downloads(config), shape, statistics) if model is None else model
-    if config.train.precision == "64-true":
+        encoder = load_encoder(card)
+        if model is None:
+            shape = tuple(card.input_shape)
+            shape = shape if encoder is None else width_after(encoder, shape)
+            model = assemble(without_downloads(card.settings), shape, statistics_of(card))
+    if card.settings.train.precision == "64-true":
         model = model.double()
     load_weights(model, weights, own)
-    return Network(encoder, model, output_reader(config, statistics)).eval().requires_grad_(False)
+    return network_of(card, model, encoder)
+
+
+def network_of(card: Card, model: nn.Module, encoder: nn.Module | None = None) -> Network:
+    """A trained model with what comes before and after it; an `encoder` that is not given is built."""
+    if encoder is None:
+        with torch.random.fork_rng(devices=[]):
+            encoder = load_encoder(card)
+    logits_of = output_reader(card.settings, statistics_of(card))
+    return Network(encoder, model, logits_of).eval().requires_grad_(False)
 
 
 def assemble(config: Config, shape: tuple[int, ...], statistics: LabelStatistics) -> nn.Module:
@@ -81,12 +90,13 @@ def load_weights(model: nn.Module, weights: Path, own: bool) -> None:
     model.load_state_dict(tensors)
 
 
-def load_encoder(config: Config, card: Card, shape: tuple[int, ...]) -> nn.Module | None:
+def load_encoder(card: Card) -> nn.Module | None:
     """The frozen encoder that training used, by its name; its weights must be the same ones."""
+    config = card.settings
     if config.encoder.name == "none":
         return None
     torch.manual_seed(config.seed)  # an encoder without pretrained weights is a random one
-    encoder = build_backbone(config.encoder, shape).eval()
+    encoder = build_backbone(config.encoder, tuple(card.input_shape)).eval()
     if digest_of(encoder) != (card.encoder or {}).get("sha256"):
         raise UserError(
             f"the encoder '{config.encoder.name}' has other weights here than in training: another version of its "
@@ -98,9 +108,14 @@ def load_encoder(config: Config, card: Card, shape: tuple[int, ...]) -> nn.Modul
 def output_reader(config: Config, statistics: LabelStatistics) -> Callable[[Any], Tensor]:
     """How the method finds the logits in the outputs of the model; most methods take them as they are."""
     name, options = config.method.name, config.method.options
-    if name == "auto" or registry.room_of("methods", name) == "solvers":  # auto: a method of the user's own
-        return _unchanged
-    if registry.find("methods", name).logits is Method.logits:
+    try:
+        maker = registry.find("methods", name)
+    except UserError:
+        if ":" not in name:
+            raise
+        return _unchanged  # a loss of the user's own, from a notebook or a package that is not installed here
+    is_method = isinstance(maker, type) and issubclass(maker, Method)
+    if not is_method or maker.logits is Method.logits:  # a solver, or a plain function of logits and targets
         return _unchanged
     return make_method(name, options, statistics, items=statistics.items, seed=config.seed).logits
 

@@ -22,13 +22,14 @@ from torch import Tensor
 from raretag.config.settings import Data, data_of
 from raretag.core import registry
 from raretag.core.errors import UserError
+from raretag.core.protocols import Inputs
+from raretag.data.dataset import Selected, TensorInputs
 from raretag.data.inputs.described import inputs_from
 from raretag.data.inputs.features import not_finite, read_features
 from raretag.data.inputs.images import Images, in_colour, squared, verify
-from raretag.data.reading.bad_items import settle
-from raretag.data.reading.roles import FEATURE_FILES, IMAGE_ENDINGS
-from raretag.data.reading.source import ENDINGS, open_source
-from raretag.labels.collection import Inputs, Selected, TensorInputs
+from raretag.data.table.formats import ENDINGS, open_source
+from raretag.data.table.inputs import settle
+from raretag.data.table.roles import FEATURE_FILES, IMAGE_ENDINGS
 from raretag.runs.card import Card, RawInputs
 from raretag.serve.table_reader import FrameSource, TableReader, choose_columns
 

@@ -11,7 +11,7 @@ from safetensors.torch import load_file
 
 from raretag.core.errors import UserError
 from raretag.data.sources import load as load_data
-from raretag.metrics.cuts import Goal
+from raretag.metrics.calibration import Goal
 from raretag.metrics.tuning import tune
 from raretag.runs.card import Card, Decisions, read_card
 

@@ -14,11 +14,10 @@ import pyarrow as pa
 
 from raretag.core.errors import UserError
 from raretag.core.registry import nearest
-from raretag.data.reading.columns import CellError, is_list, is_text, narrowed, numbers, rows_of_numbers, shown, texts
-from raretag.data.reading.parquet import target
-from raretag.data.reading.paths import inside
-from raretag.data.reading.roles import IDS, IMAGE_ENDINGS, TEXTS
-from raretag.data.reading.source import Head, Source
+from raretag.data.files import inside, shown
+from raretag.data.table.cells import CellError, is_list, is_text, narrowed, numbers, rows_of_numbers, texts
+from raretag.data.table.formats import Head, Source, target
+from raretag.data.table.roles import IDS, IMAGE_ENDINGS, TEXTS
 
 if TYPE_CHECKING:  # readers.py opens tables with this file
     from raretag.serve.readers import Block, Converter

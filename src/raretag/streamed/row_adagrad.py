@@ -23,6 +23,19 @@ ENTRIES = 2**22  # weights at once, so that no second matrix of them is made
 
 
 class RowAdagrad(torch.optim.Optimizer):
+    """Adagrad for large heads; see the module.
+
+    parameters   matrices [C, D] or vectors [C], with dense or sparse gradients
+
+    >>> import torch, raretag
+    >>> head = torch.nn.Linear(4, 1000)
+    >>> optimizer = raretag.streamed.RowAdagrad(head.parameters(), lr=0.05)
+    >>> head(torch.ones(1, 4)).sum().backward()
+    >>> optimizer.step()
+    >>> optimizer.state[head.weight]["sum"].shape
+    torch.Size([1000])
+    """
+
     def __init__(self, parameters: Iterable[Tensor], lr: float = 0.05, eps: float = 1e-8) -> None:
         if lr <= 0 or eps <= 0:
             raise UserError(f"RowAdagrad: lr and eps must be above 0, got {lr} and {eps}")

@@ -46,6 +46,13 @@ class ListedTargets:
     """Labels of B items: positives are listed, of the other two states one is `others` and the rest is `absent`.
 
     From a label store: `listed_targets(store, rows)`.
+
+    >>> import torch, raretag
+    >>> pairs = torch.tensor([0, 1]), torch.tensor([2, 0])  # rows, labels
+    >>> listed = raretag.streamed.ListedTargets.of_pairs((2, 3), pairs, absent="negative")
+    >>> listed.columns(slice(0, 3), torch.zeros(1)).value
+    tensor([[0., 0., 1.],
+            [1., 0., 0.]])
     """
 
     shape: tuple[int, int]  # B, C
@@ -108,7 +115,13 @@ class ListedTargets:
 
 
 def listed_targets(store: LabelStore, rows: Selection) -> ListedTargets:
-    """The labels of these rows of a store, as lists."""
+    """The labels of these rows of a store, as lists.
+
+    >>> import raretag
+    >>> labels = raretag.LabelStore.from_lists([["cat"], ["cat", "dog"]])
+    >>> raretag.streamed.listed_targets(labels, [1]).positives.label
+    tensor([0, 1])
+    """
     some = store.entries.pick(numbers(rows, len(store)))
     others = some.unknown() if some.absent == "negative" else some.negatives()
     pairs = [

@@ -227,7 +227,7 @@ def write_log(path: Path, merged: Merged) -> None:
 
 def apply_to_table(config: Config, answers: Iterable[Answer], out: Path) -> tuple[Merged, str]:
     """Write the table of `config` with the answers in it; also returns a remark for the user, or ''."""
-    from raretag.data.writing.cells import Writer
+    from raretag.data.table.rewrite import Writer
 
     if config.data.corrections is not None:
         raise UserError("the run has data.corrections beside its table; continue with --as corrections")

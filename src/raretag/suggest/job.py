@@ -11,16 +11,17 @@ from pathlib import Path
 
 import numpy as np
 
-from raretag.config.settings import Config, compose
+from raretag.config.settings import Config, checked, compose, data_of, put
 from raretag.core.errors import UserError
 from raretag.core.listener import SILENT, Listener
 from raretag.core.protocols import HasContents
+from raretag.data.dataset import DataSet
 from raretag.data.sources import find_source, group_counts, load
 from raretag.engine.out_of_fold import out_of_fold
-from raretag.labels.collection import DataSet
 from raretag.labels.corrections import Places
-from raretag.labels.groups import groups
+from raretag.labels.counts import groups
 from raretag.runs.card import read_card
+from raretag.runs.run import Run
 from raretag.suggest.answers import NO, YES, Answer, read
 from raretag.suggest.listing import Suggestion, Suggestions
 from raretag.suggest.selection import list_suggestions
@@ -51,8 +52,8 @@ class SuggestOptions:
 
 
 def suggest(
-    run: str | os.PathLike[str] | Config,
-    data: str | DataSet | None = None,
+    run: str | os.PathLike[str] | Run,
+    data: str | os.PathLike[str] | DataSet | None = None,
     *,
     most: int = 500,
     quota: float = 0.3,
@@ -64,13 +65,14 @@ def suggest(
 ) -> Suggestions:
     """Labels that are probably missing or wrong, each with a probability.
 
-    The run is trained again on folds of its data, so that no model scores items that it was trained on. Scores of
-    finished folds are kept in the run folder, and a second call with the same data takes seconds.
+    The run is trained again on folds of its data, so that no model scores items that it was trained on: as its
+    configuration says, so a module or a method of your own must be one that it can name. Scores of finished folds are
+    kept in the run folder, and a second call with the same data takes seconds.
 
     Args:
-        run: The folder of a run, or a configuration; scores of a configuration are not kept.
+        run: The folder of a run, or a run as `raretag.train` returns it.
         data: What to look at: a data set by name or a file, or a `DataSet`. Default: the training data of the run.
-            A run that was trained on objects in memory needs its `DataSet` here.
+            The folder of a run that was trained on objects in memory needs that `DataSet` here.
         most: How many missing positives to suggest.
         quota: The share of them that is dealt evenly to all labels, so that rare ones appear.
         wrong: How many observed labels to doubt at most.
@@ -83,34 +85,59 @@ def suggest(
     by its id, or by its row in the training part, from 0, where the data has no ids.
     """
     options = SuggestOptions(most, quota, wrong, label_frequency, folds)
-    named = data if isinstance(data, str) else None
-    config = compose(_config_file(Path(run)), [], named) if not isinstance(run, Config) else run
-    if isinstance(run, Config) and named is not None:
-        raise UserError("a configuration names its own data; expected a DataSet or nothing as data")
     given = read(Path(answers)) if isinstance(answers, (str, os.PathLike)) else answers
-    items = data if isinstance(data, DataSet) else load(config.data, config.seed)
-    if data is None and not isinstance(run, Config):
-        _check_labels(Path(run), items)
+    trained = _Trained.of(run) if isinstance(run, Run) else _Trained.read(Path(run))
+    config = trained.config if not isinstance(data, (str, os.PathLike)) else _with_data(trained.config, str(data))
+    items = trained.data if data is None else data if isinstance(data, DataSet) else None
+    known = items is not None
+    if items is None:
+        items = load(config.data, config.seed)
+    if data is None:
+        trained.check_labels(items)
     with tempfile.TemporaryDirectory() as temporary:
-        folder = Path(temporary) if isinstance(run, Config) else Path(run) / "out_of_fold"
+        folder = Path(temporary) if trained.folder is None else trained.folder / "out_of_fold"
         found, _ = suggest_for(config, folder, options, data=items, answered=given, listener=listener)
-    return found if isinstance(data, DataSet) else with_contents(found, config)
+    return found if known else with_contents(found, config)
 
 
-def _check_labels(run: Path, data: DataSet) -> None:
-    """A run that was trained on objects in memory has a configuration that names other data."""
-    trained = read_card(run).labels if (run / "card.json").is_file() else list(data.train.labels.names)
-    if not set(trained) & set(data.train.labels.names):
-        raise UserError(
-            f"'{run}' was trained on other labels, such as '{trained[0]}', than '{data.name}' has, such as "
-            f"'{data.train.labels.names[0]}'; if it was trained on a DataSet in memory, give that as data"
-        )
+@dataclass(frozen=True)
+class _Trained:
+    """What is needed of a run."""
+
+    config: Config
+    labels: list[str]  # empty: not known
+    folder: Path | None = None
+    data: DataSet | None = None  # where it is still in memory
+
+    @classmethod
+    def of(cls, run: Run) -> _Trained:
+        config = checked(run.record.config)
+        data = run.data if config.encoder.name == "none" else None  # behind an encoder there are only its features
+        return cls(config, run.record.data.labels, run.folder, data)
+
+    @classmethod
+    def read(cls, folder: Path) -> _Trained:
+        if not (folder / "config.yaml").is_file():
+            raise UserError(
+                f"'{folder}' is not a run folder (no config.yaml in it); `raretag train --out {folder}` makes one"
+            )
+        labels = read_card(folder).labels if (folder / "card.json").is_file() else []
+        return cls(compose(folder / "config.yaml", []), labels, folder)
+
+    def check_labels(self, data: DataSet) -> None:
+        """The configuration of a run that was trained on objects in memory names other data."""
+        if self.labels and not set(self.labels) & set(data.train.labels.names):
+            raise UserError(
+                f"the run was trained on other labels, such as '{self.labels[0]}', than '{data.name}' has, such as "
+                f"'{data.train.labels.names[0]}'; if it was trained on a DataSet in memory, give that as data"
+            )
 
 
-def _config_file(run: Path) -> Path:
-    if not (run / "config.yaml").is_file():
-        raise UserError(f"'{run}' is not a run folder (no config.yaml in it); `raretag train --out {run}` makes one")
-    return run / "config.yaml"
+def _with_data(config: Config, data: str) -> Config:
+    tree = config.model_dump(mode="json")
+    for key, value in data_of(data).items():
+        put(tree, f"data.{key}", value)
+    return checked(tree)
 
 
 def suggest_for(

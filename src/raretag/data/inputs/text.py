@@ -72,12 +72,20 @@ class TfIdf:
         return made
 
 
-class TextInputs(Features):
+class Texts(Features):
+    """Vectors of texts, and the texts themselves."""
+
+    def __init__(self, values: Any, texts: Sequence[str]) -> None:
+        super().__init__(values)
+        self.texts = texts
+
+
+class TextInputs(Texts):
     """Texts that became sparse vectors; a batch is dense."""
 
     def __init__(self, representation: TfIdf, values: sparse.csr_array, texts: Sequence[str]) -> None:
-        super().__init__(values)
-        self.representation, self.texts = representation, texts
+        super().__init__(values, texts)
+        self.representation = representation
 
     def describe(self) -> dict[str, Any]:
         return self.representation.vocabulary()

@@ -17,7 +17,7 @@ from raretag.core.errors import UserError
 from raretag.data.sources import find_source, hidden, load, long_tailed
 from raretag.engine.prepare import build_fabric, prepare
 from raretag.figures.parts.runs import Run
-from raretag.labels.groups import groups
+from raretag.labels.counts import groups
 from raretag.labels.store import LabelStore
 
 Split = Literal["train", "validation", "test"]

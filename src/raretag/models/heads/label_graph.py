@@ -29,7 +29,7 @@ from torch import Tensor, nn
 from torch.nn.functional import leaky_relu
 
 from raretag.core.errors import UserError
-from raretag.core.statistics import LabelStatistics
+from raretag.core.targets import LabelStatistics
 
 
 class LabelGraph(nn.Module):

@@ -1,0 +1,236 @@
+"""Items with their labels, the parts of a data set, and how items are dealt to parts: what every source gives."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from raretag.core.errors import UserError
+from raretag.core.protocols import Describes
+from raretag.core.protocols import Inputs as Inputs
+from raretag.labels.split import split
+from raretag.labels.store import LabelStore
+
+PARTS = ("train", "validation", "test")
+SHARES = {"train": 0.7, "validation": 0.1, "test": 0.2}  # of items for which no part is named
+PART_OF = {
+    **dict.fromkeys(("train", "training", "tr", "fit", "learn"), "train"),
+    **dict.fromkeys(("validation", "val", "valid", "dev", "development"), "validation"),
+    **dict.fromkeys(("test", "testing", "eval", "evaluation", "holdout"), "test"),
+}
+NOT_HELD_OUT = "validation: the training items themselves, so what is chosen on them is too sure of itself"
+
+
+class TensorInputs:
+    """Inputs that fit into memory."""
+
+    def __init__(self, values: Tensor) -> None:
+        self.values = values  # [N, ...]
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def batch(self, rows: Tensor, epoch: int | None = None) -> Tensor:
+        return self.values[rows]
+
+
+class Selected:
+    """Some rows of other inputs: the training part, say. Items keep the number they had, and with it their draws."""
+
+    def __init__(self, inputs: Inputs, rows: NDArray[np.int64] | Tensor) -> None:
+        self.inputs, self.rows = inputs, torch.as_tensor(rows, dtype=torch.int64)
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def batch(self, rows: Tensor, epoch: int | None = None) -> Tensor:
+        return self.inputs.batch(self.rows[rows], epoch)
+
+    def describe(self) -> dict[str, Any]:
+        """How a raw item becomes a tensor; empty if items are tensors already."""
+        return self.inputs.describe() if isinstance(self.inputs, Describes) else {}
+
+
+@dataclass(frozen=True)
+class Items:
+    """Inputs and labels, row by row.
+
+    Args:
+        inputs: gives the tensors of some rows; `TensorInputs` holds them in memory.
+        labels: a row of labels per item.
+
+    >>> items = Items(TensorInputs(torch.zeros(2, 3)), LabelStore.from_lists([["cat"], ["dog"]]))
+    >>> len(items), items.take(torch.tensor([1])).labels.name_lists()
+    (2, [['dog']])
+    """
+
+    inputs: Inputs
+    labels: LabelStore
+
+    def __post_init__(self) -> None:
+        if len(self.inputs) != len(self.labels):
+            raise UserError(
+                f"{len(self.inputs)} inputs do not match {len(self.labels)} rows of labels: "
+                "expected one row for each item; were they read from two different files?"
+            )
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    def take(self, rows: Tensor) -> Items:
+        """These rows, in this order."""
+        return Items(Selected(self.inputs, rows), self.labels.take(rows))
+
+    def duplicates(self) -> int:
+        """How many items have the same input as an item before them."""
+        different: set[bytes] = set()
+        for rows in torch.arange(len(self)).split(256):
+            for row in self.inputs.batch(rows).numpy():
+                different.add(hashlib.blake2b(row.tobytes(), digest_size=16).digest())
+        return len(self) - len(different)
+
+
+@dataclass(frozen=True)
+class DataSet:
+    """The parts of a data set. Counts, groups and thresholds never come from `test`, which may be empty.
+
+    Args:
+        name: for reports and records.
+        train, validation, test: items of the three parts, with the same label names in the same order.
+        truth: training labels before some were hidden, where they are known.
+        published: [C] positives that decide the groups, where some of them were held out of `train`.
+        notes: how the set was made, for the record.
+        remarks: what was guessed or decided for the user, who should see it.
+
+    >>> from raretag.data import from_arrays
+    >>> data = from_arrays(np.eye(10), [["cat"], ["dog"]] * 5)
+    >>> len(data.train), len(data.validation), len(data.test)
+    (7, 1, 2)
+    """
+
+    name: str
+    train: Items
+    validation: Items
+    test: Items
+    truth: LabelStore | None = None
+    published: Tensor | None = None
+    notes: dict[str, Any] = field(default_factory=dict)
+    remarks: tuple[str, ...] = ()
+
+    @property
+    def parts(self) -> dict[str, Items]:
+        """The parts by name: train, validation, test."""
+        return {"train": self.train, "validation": self.validation, "test": self.test}
+
+    @property
+    def input_shape(self) -> tuple[int, ...]:
+        """Of one item, as the model gets it."""
+        return tuple(self.train.inputs.batch(torch.arange(1)).shape[1:])
+
+    def __post_init__(self) -> None:
+        for part in (self.validation, self.test):
+            if part.labels.names != self.train.labels.names:
+                raise UserError(
+                    f"the splits of '{self.name}' do not have the same label list "
+                    f"({self.train.labels.labels} and {part.labels.labels} labels): expected one list in one order"
+                )
+
+
+@dataclass
+class Parts:
+    """Which rows belong to which part."""
+
+    rows: dict[str, NDArray[np.int64]]  # of each of PARTS
+    remarks: list[str] = field(default_factory=list)
+    notes: dict[str, object] = field(default_factory=dict)
+
+    def items(self, inputs: Inputs, labels: LabelStore) -> list[Items]:
+        """Training, validation and test items of inputs and labels of all rows."""
+        return [Items(Selected(inputs, self.rows[part]), labels.take(self.rows[part])) for part in PARTS]
+
+
+def part_of(words: Sequence[str], place: Callable[[int], str]) -> list[str]:
+    """The part that each row belongs to; `place` names the place of a row for an error about its word."""
+    known = {word: PART_OF.get(word.strip().lower()) for word in set(words)}
+    if None in known.values():
+        row = next(row for row, word in enumerate(words) if known[word] is None)
+        raise UserError(
+            f"{place(row)}: the split {words[row]!r} is not known; expected train, validation (val, dev) or test; "
+            "if this column is no split, say data.split=''"
+        )
+    return [str(known[word]) for word in words]
+
+
+def divide(
+    labels: LabelStore,
+    given: Sequence[str] | None,
+    seed: int,
+    validation: float | None = None,
+    test: float | None = None,
+) -> Parts:
+    """Parts that are given (a word per row) are kept; those that are not are dealt from the training rows, stratified.
+
+    `validation` and `test` are the shares of the training rows that are dealt to these parts; by default 10 % and 20 %
+    of all rows. Without a share for testing the test part is empty; without one for validation the training rows stand
+    in for it.
+    """
+    if given is None:
+        found = {"train": np.arange(len(labels))}
+    else:
+        named = np.asarray(given)
+        found = {part: np.flatnonzero(named == part) for part in PARTS if (named == part).any()}
+        if "train" not in found:
+            raise UserError(
+                f"no row belongs to the training part, only to {', '.join(found)}; expected 'train' somewhere"
+            )
+    asked = {part: share for part, share in (("validation", validation), ("test", test)) if share is not None}
+    _check_shares(asked, found)
+    missing = [part for part in PARTS if part not in found and asked.get(part) != 0]
+    parts = Parts(found, notes={"split": "made" if given is None else "given", "made": missing})
+    if missing:
+        _deal(labels, parts, missing, asked, seed)
+    parts.rows.setdefault("test", np.arange(0))
+    if "validation" not in parts.rows:
+        parts.rows["validation"] = parts.rows["train"]
+        parts.remarks.append(NOT_HELD_OUT)
+    sizes = ", ".join(f"{len(parts.rows[part]):,} {part}" for part in PARTS)
+    how = "as the file says" if not missing else f"made here, stratified: {', '.join(missing)}"
+    parts.remarks.insert(0, f"parts: {sizes} ({how})")
+    return parts
+
+
+def _check_shares(asked: dict[str, float], found: dict[str, NDArray[np.int64]]) -> None:
+    for part, share in asked.items():
+        if part in found:
+            raise UserError(f"{part}={share}, but the split names items of that part; leave out one of the two")
+        if not 0 <= share < 1:
+            raise UserError(f"{part}={share}; expected the share of the items that it gets, 0 or more and below 1")
+    if sum(asked.values()) >= 1:
+        raise UserError(f"validation and test get all items ({asked}); expected shares that leave some for training")
+
+
+def _deal(labels: LabelStore, parts: Parts, missing: list[str], asked: dict[str, float], seed: int) -> None:
+    pool = parts.rows["train"]
+    shares = {part: asked.get(part, SHARES[part]) for part in missing}
+    shares = {"train": 1 - sum(shares.values()) if asked else SHARES["train"], **shares}
+    if shares["train"] <= 0:
+        raise UserError(f"validation and test get all items ({asked}); expected shares that leave some for training")
+    total = sum(shares.values())
+    dealt = split(labels.take(pool), [share / total for share in shares.values()], seed=seed)
+    for part, rows in zip(shares, dealt.parts, strict=True):
+        if len(rows) == 0:
+            raise UserError(f"{len(pool)} items are too few to make the parts {', '.join(shares)}; expected 10 or more")
+        parts.rows[part] = pool[rows]
+    if dealt.impossible:
+        rare = [labels.names[label] for label in dealt.impossible]
+        parts.remarks.append(
+            f"{len(rare)} labels have too few items to be in every part, such as '{rare[0]}' "
+            f"({next(iter(dealt.impossible.values()))} items)"
+        )

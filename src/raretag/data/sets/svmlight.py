@@ -1,0 +1,108 @@
+"""Your own sparse rows with many labels: SVMlight / LIBSVM files, and those for extreme classification.
+
+Give `train` and, if there is one, `test`. Rows look like `3,17 0:1.5 7:0.25`; a first line `items features labels`
+may be there. Labels are numbers; `names` is a file that names them, one a line.
+
+Without a test file a stratified part of the items is held out for it.
+"""
+
+from __future__ import annotations
+
+from array import array
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from raretag.core.errors import UserError
+from raretag.data.files import lines, read_names, shown, whole, wrong
+from raretag.data.sets.arff import number_of
+from raretag.data.sets.named import FeatureRows, Part, part
+
+FILES = ()
+MOST_LABELS, MOST_FEATURES = 10_000_000, 2**31 - 1
+
+
+class Svmlight(FeatureRows):
+    name = "svmlight"
+
+    def __init__(self, *, train: str, test: str = "", names: str = "", validation: float = 0.1, seed: int = 0) -> None:
+        self.paths = {"train": Path(train)} | ({"test": Path(test)} if test else {})
+        self.name_file = Path(names) if names else None
+        self.validation, self.seed = validation, seed
+
+    def parts(self) -> dict[str, Part]:
+        read = {name: read_rows(path) for name, path in self.paths.items()}
+        labels = max(found.labels for found in read.values())
+        width = max(found.features.shape[1] for found in read.values())
+        names = read_names(self.name_file, "label") if self.name_file else None
+        if names is not None and len(names) < labels:
+            raise UserError(f"'{self.name_file}' names {len(names)} labels; the rows have labels up to {labels - 1}")
+        parts = {}
+        for name, found in read.items():
+            found.features.resize(len(found.positives), width)
+            parts[name] = part(name, found.features, found.positives, names, labels=None if names else labels)
+        return parts
+
+
+@dataclass(frozen=True)
+class SparseRows:
+    """All rows of a file."""
+
+    features: sparse.csr_array[Any]  # [N, D] float32
+    positives: list[list[int]]
+    labels: int  # C: of the header, or one more than the largest that occurs
+
+
+def read_rows(path: Path) -> SparseRows:
+    """Rows `3,17,40 0:1.5 7:0.25`, as LIBSVM and the extreme-classification repository publish them.
+
+    A first line of three numbers (items, features, labels) is the header of the latter. A row may have no label, then
+    it starts with a blank or with its first feature. Features keep their numbers: a file that counts from 1 leaves
+    column 0 empty.
+    """
+    sizes: list[int] | None = None
+    data, indices, ends = array("f"), array("i"), array("q", [0])
+    positives: list[list[int]] = []
+    for number, line in lines(path):
+        line = line.partition("#")[0].rstrip()
+        words = line.split()
+        if number == 1 and len(words) == 3 and not any(sign in line for sign in ":,"):
+            sizes = [whole(path, word, number, "a size", MOST_FEATURES, first=1) for word in words]
+            continue
+        if not line and sizes is None:
+            continue  # a blank line; after a header it is an item without labels and features
+        labels = [] if not words or ":" in words[0] or line[0].isspace() else words.pop(0).split(",")
+        most = min(sizes[2] if sizes else MOST_LABELS, MOST_LABELS)
+        positives.append([whole(path, word, number, "a label", most) for word in labels])
+        found = set()
+        for word in words:
+            place, colon, value = word.partition(":")
+            if not colon:
+                raise wrong(path, f"{shown(word)} is not understood; expected feature:value", number)
+            if place == "qid":
+                continue
+            column = whole(path, place, number, "a feature", sizes[1] if sizes else MOST_FEATURES)
+            amount = number_of(value)
+            if amount is None or abs(amount) > 3e38:
+                raise wrong(path, f"feature {column} is {shown(value)}; expected a number", number)
+            if column in found:
+                raise wrong(path, f"feature {column} is there twice; expected each once", number)
+            found.add(column)
+            indices.append(column)
+            data.append(amount)
+        ends.append(len(indices))
+    if not positives:
+        raise wrong(path, "has no rows; is it complete?")
+    if sizes and len(positives) != sizes[0]:
+        raise wrong(path, f"has {len(positives):,} rows; its first line promises {sizes[0]:,}: is it complete?")
+    highest = max((max(labels, default=-1) for labels in positives), default=-1)
+    columns = np.array(indices, np.int32)
+    width = sizes[1] if sizes else int(columns.max(initial=-1)) + 1
+    matrix = sparse.csr_array(
+        (np.array(data, np.float32), columns, np.array(ends, np.int64)), shape=(len(positives), max(width, 1))
+    )
+    matrix.sort_indices()
+    return SparseRows(matrix, positives, sizes[2] if sizes else highest + 1)

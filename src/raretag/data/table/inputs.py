@@ -1,0 +1,151 @@
+"""From the contents of a file to inputs: which items can be used, and how each becomes a tensor."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from raretag.core.errors import UserError
+from raretag.core.files import cache_folder
+from raretag.data.dataset import Inputs
+from raretag.data.files import inside
+from raretag.data.inputs.features import Features, Scale, not_finite, odd_columns, read_features
+from raretag.data.inputs.images import Augment, Fit, Images, verify
+from raretag.data.inputs.text import TfIdf
+from raretag.data.table.contents import Contents
+from raretag.data.table.formats import Source
+from raretag.data.table.roles import Roles
+
+
+@dataclass(frozen=True)
+class Preparation:
+    """The options of `Table` that say how inputs are made."""
+
+    bad_items: str
+    folder: str | None
+    allow_outside: bool
+    size: int
+    fit: Fit
+    augment: bool
+    representation: str
+    words: int
+    ngrams: int
+    encoder: str | None
+    standardise: bool
+    seed: int
+
+
+@dataclass
+class Prepared:
+    """Rows that can be used, and what makes inputs of them."""
+
+    keep: NDArray[np.int64]  # rows of the file that can be used
+    finish: Callable[[NDArray[np.int64]], Inputs]  # of the kept rows; may learn from the training ones among them
+    remarks: list[str] = field(default_factory=list)
+
+
+def prepare(source: Source, roles: Roles, contents: Contents, how: Preparation) -> Prepared:
+    """Images, texts or features, whichever the file has."""
+    if roles.images:
+        return _images(source, contents, how)
+    if roles.text:
+        return _texts(contents, how)
+    return _features(source, roles, contents, how)
+
+
+def _images(source: Source, contents: Contents, how: Preparation) -> Prepared:
+    folder = Path(how.folder).expanduser() if how.folder else source.path.parent
+    if not folder.is_dir():
+        raise UserError(f"the folder of images '{folder}' does not exist (data.folder)")
+    names = contents.texts()
+    paths = inside(folder, names, source.place, allow_outside=how.allow_outside)
+    bad = verify(paths)
+    remark = settle(bad, lambda row: names[row], len(paths), how.bad_items)
+    keep = _without(bad, len(paths))
+    augment = Augment(how.seed) if how.augment else None
+    images = Images([paths[row] for row in keep], size=how.size, fit=how.fit, augment=augment)
+    summary = f"images: {how.size} x {how.size} pixels"
+    summary += ", with random crops, flips and colours in training" if how.augment else ""
+    return Prepared(keep, lambda train: images, [summary, *filter(None, [remark])])
+
+
+def _texts(contents: Contents, how: Preparation) -> Prepared:
+    texts = contents.texts()
+    keep = np.arange(len(texts))
+    blank = sum(not text.strip() for text in texts)
+    remarks = [f"{blank} texts are blank"] if blank else []
+    if how.representation == "encoder":
+        from raretag.data.inputs.encoder import SentenceEncoder
+
+        if how.encoder is None:
+            raise UserError(
+                "data.representation=encoder needs data.encoder=FOLDER, with model.safetensors and tokenizer.json, "
+                "or data.encoder=minilm"
+            )
+        encoder = SentenceEncoder(how.encoder)
+        vectors = encoder.inputs(texts, cache_folder())
+        return Prepared(keep, lambda train: vectors, [*remarks, f"texts: vectors of the encoder '{encoder.name}'"])
+
+    def learned(train: NDArray[np.int64]) -> Inputs:
+        weights = TfIdf(words=how.words, ngrams=how.ngrams).fit(texts[row] for row in train.tolist())
+        return weights.inputs(texts)
+
+    summary = f"texts: TF-IDF weights of up to {how.words:,} words of the training texts"
+    return Prepared(keep, learned, [*remarks, summary])
+
+
+def _features(source: Source, roles: Roles, contents: Contents, how: Preparation) -> Prepared:
+    if roles.feature_file is not None:
+        path = Path(roles.feature_file).expanduser()
+        values: Any = read_features(path if path.exists() else source.path.parent / path)
+        if values.shape[0] != contents.items:
+            raise UserError(
+                f"'{path.name}' has {values.shape[0]} rows and {source.path.name} has {contents.items}; "
+                "expected one row of features for each, in the same order"
+            )
+    else:
+        values = np.concatenate(contents.blocks)
+    bad = not_finite(values)
+    remark = settle(bad, source.place, contents.items, how.bad_items)
+    keep = _without(bad, contents.items)
+    kept = values[keep] if bad else values  # a mapped file stays mapped
+    names = roles.features if len(roles.features) == values.shape[1] else None
+
+    def scaled(train: NDArray[np.int64]) -> Inputs:
+        scale = Scale.of(kept, train) if how.standardise and isinstance(kept, np.ndarray) else None
+        return Features(kept, names=names, scale=scale)
+
+    dense = isinstance(values, np.ndarray)
+    summary = f"features: {' x '.join(map(str, values.shape[1:]))} numbers per item"
+    summary += ", standardised by the training items" if how.standardise and dense else ""
+    odd = odd_columns(kept, names) if names and dense and len(keep) else []
+    return Prepared(keep, scaled, [summary, *odd, *filter(None, [remark])])
+
+
+def _without(bad: dict[int, str], items: int) -> NDArray[np.int64]:
+    good = np.ones(items, np.bool_)
+    good[list(bad)] = False
+    return np.flatnonzero(good)
+
+
+def settle(
+    bad: dict[int, str],
+    name: Callable[[int], str],
+    items: int,
+    bad_items: str,
+    remedy: str = "data.bad_items=skip leaves them out",
+) -> str | None:
+    """What becomes of items that cannot be used: an error with the first ten, or a remark that they are left out."""
+    if not bad:
+        return None
+    first = "; ".join(f"{name(row)}: {why}" for row, why in list(bad.items())[:10])
+    if bad_items == "fail":
+        raise UserError(f"{len(bad)} of {items} items cannot be used ({remedy}): {first}")
+    if len(bad) == items:
+        raise UserError(f"none of the {items} items can be used: {first}")
+    return f"{len(bad)} of {items} items left out, as they cannot be used: {first}"

@@ -1,1 +1,0 @@
-"""Files of a user written anew, with other labels in them."""

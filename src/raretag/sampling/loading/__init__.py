@@ -1,1 +1,0 @@
-"""Samplers for a `DataLoader` of your own."""
