@@ -16,8 +16,7 @@ from torch import Tensor
 
 from raretag.core.errors import UserError
 from raretag.core.files import write_text
-from raretag.data.files import shown
-from raretag.data.inputs.shown import Shown
+from raretag.data.inputs.preview import Preview, preview
 from raretag.metrics.intervals import Interval, bootstrap, paired_differences
 from raretag.report.comparison import Comparison, Numbers
 from raretag.report.examples import Pick, picks, suggestions
@@ -117,11 +116,11 @@ def _examples(run: Run, study: Study, counts: NDArray[np.int64]) -> list[Example
 
 def _example(run: Run, study: Study, pick: Pick) -> Example:
     names = study.labels
-    item, look = f"{pick.split} item {pick.row}", Shown()
+    item, look = f"{pick.split} item {pick.row}", Preview()
     present: tuple[str, ...] = ()
     if run.data is not None:
         items = run.data.parts[pick.split]
-        item, look = str(items.labels.ids[pick.row]), shown(items.inputs, pick.row)
+        item, look = str(items.labels.ids[pick.row]), preview(items.inputs, pick.row)
         row = items.labels.targets(torch.tensor([pick.row])).positive[0]
         present = tuple(names[label] for label in (row > 0.5).nonzero().flatten().tolist())
     elif pick.split == "test" and study.test is not None:
