@@ -35,8 +35,12 @@ if TYPE_CHECKING:
     from raretag.core.objective import Objective as Objective
     from raretag.core.targets import LabelStatistics as LabelStatistics
     from raretag.core.targets import Targets as Targets
+    from raretag.front import Run as Run
+    from raretag.front import train as train
     from raretag.labels.store import LabelStore as LabelStore
+    from raretag.serve.model import Model as Model
     from raretag.serve.model import load as load
+    from raretag.suggest.job import suggest as suggest
 
 __version__ = "0.1.0"
 
@@ -53,7 +57,11 @@ _HOMES = {
     "Objective": "raretag.core.objective:Objective",
     # whole runs
     "Listener": "raretag.core.listener:Listener",
-    "load": "raretag.serve.predictor:load",
+    "train": "raretag.front:train",
+    "Run": "raretag.front:Run",
+    "load": "raretag.serve.model:load",
+    "Model": "raretag.serve.model:Model",
+    "suggest": "raretag.suggest.job:suggest",
     "UserError": "raretag.core.errors:UserError",
 }
 _ROOMS = ("data", "labels", "methods", "metrics", "models", "objective", "sampling", "solvers", "streamed")

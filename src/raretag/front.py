@@ -13,7 +13,7 @@ from raretag.config.settings import Config, Train, checked, data_of, put
 from raretag.core.errors import UserError
 from raretag.core.listener import Listener
 from raretag.core.method import Method, OwnLoss
-from raretag.core.registry import nearest
+from raretag.core.registry import nearest, table
 from raretag.core.solver import Solver
 from raretag.data.dataset import DataSet
 from raretag.runs import run as runs
@@ -77,21 +77,24 @@ def train(
     >>> run.record.method.name, run.predict(X[:2]).probabilities.shape
     ('committee', (2, 4))
     """
-    from raretag.engine.run import run
-
-    own = method if isinstance(method, (Method, Solver)) else None
-    if own is None and not isinstance(method, (str, Mapping)):
-        own = method() if isinstance(method, type) else OwnLoss(method)
-    config = configuration(data, _name_of(method) if own is not None else method, settings)
-    if listener is not None:
-        found = run(config, out, data=_data_set(data), model=model, method=own, resume=resume, overwrite=overwrite,
-                    listener=listener)  # fmt: skip
+    own: Method | Solver | None = None
+    if isinstance(method, (str, Mapping)):
+        config = configuration(data, method, settings)
     else:
-        from raretag.cli.progress import Bar
+        if isinstance(method, (Method, Solver)):
+            own = method
+        else:
+            own = method() if isinstance(method, type) else OwnLoss(method)
+        config = configuration(data, _name_of(method), settings)
+    brought = {"data": _data_set(data), "model": model, "method": own, "resume": resume, "overwrite": overwrite}
+    if listener is None:
+        from raretag.cli.progress import run_with_bar
 
-        with Bar(config) as bar:
-            found = run(config, out, data=_data_set(data), model=model, method=own, resume=resume,
-                        overwrite=overwrite, listener=bar)  # fmt: skip
+        found = run_with_bar(config, None if out is None else Path(out), **brought)
+    else:
+        from raretag.engine.run import run
+
+        found = run(config, out, listener=listener, **brought)  # type: ignore[arg-type]
     return Run(**{field.name: getattr(found, field.name) for field in fields(runs.Run)})
 
 
@@ -131,13 +134,16 @@ def _data_set(data: Data) -> DataSet | None:
     if isinstance(data, tuple) and len(data) == 2:
         from raretag.data import from_arrays
 
-        return from_arrays(*data)
+        inputs, labels = data
+        return from_arrays(inputs, labels)
     raise UserError(
         f"data is a {type(data).__name__}; expected a data set from raretag.data, a pair (X, Y), a file or a name"
     )
 
 
 def _name_of(method: Any) -> str:
-    """`module:Class` of a method that was not named, for the record."""
+    """The name of a method that was given as an object, for the record: ours by its own, others as `module:Class`."""
     maker = method if isinstance(method, type) or not isinstance(method, (Method, Solver)) else type(method)
-    return f"{maker.__module__}:{getattr(maker, '__qualname__', type(maker).__qualname__)}"
+    target = f"{maker.__module__}:{getattr(maker, '__qualname__', type(maker).__qualname__)}"
+    ours = {where: name for room in ("methods", "solvers") for name, where in table(room).items()}
+    return ours.get(target, target)

@@ -13,8 +13,8 @@ from raretag.core.method import Method
 from raretag.core.solver import Solver
 from raretag.data.dataset import Items
 from raretag.engine.prepare import Prepared
-from raretag.metrics import hidden
 from raretag.metrics.calibration import calibration_error
+from raretag.metrics.decisions import HiddenCounts, micro_hidden_recall
 from raretag.metrics.evaluation import evaluate, grouped_means
 from raretag.metrics.partial_labels import partial_truth
 from raretag.metrics.precision_curve import average_precision
@@ -193,8 +193,8 @@ def hidden_recall(prepared: Prepared) -> float | None:
     """The share of the hidden training positives that the model finds at 0.5 (what COMIC's Table 2 calls recall)."""
     items, truth = prepared.data.train, prepared.data.truth
     assert truth is not None
-    counts = hidden.HiddenCounts.of(prepared.logits(items) > 0, truth.targets(), items.labels.targets())
-    return number_or_none(hidden.micro_hidden_recall(counts))
+    counts = HiddenCounts.of(prepared.logits(items) > 0, truth.targets(), items.labels.targets())
+    return number_or_none(micro_hidden_recall(counts))
 
 
 def sentence_on_partial_truth(found: dict[str, Any], part: str = "test") -> str:

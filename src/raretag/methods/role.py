@@ -127,7 +127,7 @@ class Estimator(nn.Module):
         if processes.count() > 1 and torch.is_grad_enabled():
             # An engine averages the gradients of the network, but may not know of these. Averaging twice does no harm.
             moved = moved.view_as(moved)
-            moved.register_hook(average)  # type: ignore[no-untyped-call]
+            moved.register_hook(average)
         return self.start(targets, context).to(moved.dtype) + moved[context.items.to(moved.device)]
 
 
