@@ -79,7 +79,12 @@ def names() -> list[str]:
 
 
 def load(name: str) -> Plan:
-    """A plan of the package by its name, or a YAML file of one's own."""
+    """A plan of the package by its name, or a YAML file of one's own.
+
+    >>> plan = load("quick")
+    >>> len(plan.methods), len(cells(plan, "small", ["seed 0"]))
+    (6, 6)
+    """
     path = Path(name) if name.endswith((".yaml", ".yml")) else FOLDER / f"{name}.yaml"
     if not path.is_file():
         raise UserError(f"there is no plan '{name}'; {nearest(name, names())}")

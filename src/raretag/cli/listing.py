@@ -124,6 +124,10 @@ COLUMNS: dict[str, Callable[[Entry], dict[str, str]]] = {
 
 
 def cited(source: str) -> str:
-    """`Lin et al., "Focal Loss for ...", ICCV 2017, arXiv:...` in short: `Lin et al., ICCV 2017`."""
+    """A citation in short.
+
+    >>> cited('Lin et al., "Focal Loss for Dense Object Detection", ICCV 2017, arXiv:1708.02002.')
+    'Lin et al., ICCV 2017'
+    """
     found = re.search(r"^([^,;.]+(?: et al\.)?),.*?((?:\b[A-Z][\w-]* ){0,2}\b(?:19|20)\d\d)\b", source)
     return f"{found[1]}, {found[2]}" if found else ""

@@ -66,6 +66,9 @@ class Histograms:
 
     Figures 5 and 6 (an example of ten items, without a run) and 7 (labels of a run, on its training items) of the PLM
     paper; figures 1 to 3 of its published supplement.
+
+    >>> len(Histograms(example=True, bins=4).draw([]).axes)
+    4
     """
 
     def __init__(

@@ -157,7 +157,11 @@ def _short(values: np.ndarray[Any, Any]) -> list[float | None]:
 def precision_recall(
     p: NDArray[np.float64], positive: NDArray[np.bool_], observed: NDArray[np.bool_]
 ) -> tuple[list[float], list[float], list[float]] | None:
-    """Recall, precision and threshold of one label, from the highest threshold down; equal scores share a point."""
+    """Recall, precision and threshold of one label, from the highest threshold down; equal scores share a point.
+
+    >>> precision_recall(np.array([0.9, 0.8, 0.1]), np.array([True, False, True]), np.array([True, True, True]))
+    ([0.5, 0.5, 1.0], [1.0, 0.5, 0.6667], [0.9, 0.8, 0.1])
+    """
     p, hit = p[observed], positive[observed]
     if not hit.any():
         return None

@@ -61,7 +61,11 @@ def plotly_source() -> str:
 
 
 def names_of(folders: Sequence[Path]) -> list[str]:
-    """The last part of each path, or more of it where that is not enough to tell runs apart."""
+    """The last part of each path, or more of it where that is not enough to tell runs apart.
+
+    >>> names_of([Path("runs/a/focal"), Path("runs/b/focal")])
+    ['a/focal', 'b/focal']
+    """
     paths = [Path(os.path.abspath(folder)) for folder in folders]
     if len(set(paths)) < len(paths):
         raise UserError("a run was given twice")

@@ -14,7 +14,6 @@ from torch import Tensor, nn
 from raretag.config.settings import Config, Named
 from raretag.core import registry
 from raretag.core.errors import UserError
-from raretag.core.method import Method, make_method
 from raretag.core.targets import LabelStatistics
 from raretag.models.assemble import build_backbone, build_model, width_after
 from raretag.models.pretrained import digest_of
@@ -109,8 +108,10 @@ def output_reader(config: Config, statistics: LabelStatistics) -> Callable[[Any]
     """How the method finds the logits in the outputs of the model; most methods take them as they are."""
     name, options = config.method.name, config.method.options
     # A card may come from a stranger, so a class from outside is not imported: its model must give the logits itself.
-    if ":" in name or registry.room_of("methods", name) == "solvers":
+    if name == "auto" or ":" in name or registry.room_of("methods", name) == "solvers":
         return _unchanged
+    from raretag.core.method import Method, make_method
+
     if registry.find("methods", name).logits is Method.logits:
         return _unchanged
     return make_method(name, options, statistics, items=statistics.items, seed=config.seed).logits
