@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from raretag.cli.screen import screen
+from raretag.cli.screen import print_results, screen
 from raretag.core.errors import UserError
 
 if TYPE_CHECKING:
@@ -42,7 +42,6 @@ def train(
     Without arguments: the embedded long-tailed digits with the method that suits them.
     """
     from raretag.config.settings import compose
-    from raretag.report.overview import print_results
     from raretag.runs.folder import is_finished, refuse_existing
     from raretag.runs.record import read_record
 
@@ -62,7 +61,7 @@ def train(
     if resume and is_finished(folder):
         if is_first_process():
             record = read_record(folder)
-            print_results({row_name(record): record}, screen())
+            print_results({row_name(record): record})
             screen().print(f"{folder} is finished, so nothing was done; `raretag report {folder}` explains it")
         return
     name = "" if settings.method.name == "auto" else f"{settings.method.name} "
@@ -80,7 +79,7 @@ def train(
     except KeyboardInterrupt:
         screen(error=True).print(f"stopped; `raretag train --resume {folder}` continues")
         raise SystemExit(130) from None
-    print_results({row_name(record): record}, screen())
+    print_results({row_name(record): record})
     screen().print(f"in {folder}; `raretag report {folder}` explains it")
 
 

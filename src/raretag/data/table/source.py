@@ -139,7 +139,7 @@ class Table:
         rows = np.arange(contents.items)
         return contents.labels.store(rows, contents.ids_of(rows), self.absent), self.absent or labels_default(roles)
 
-    def rewrite(self, states: dict[tuple[str, str], str], out: Path) -> None:
+    def rewrite(self, states: Mapping[tuple[str, str], str], out: Path) -> None:
         """The same file with the labels of some (item, label) in another state."""
 
         source, roles = self.opened()
