@@ -14,7 +14,7 @@ import torch
 from scipy.stats import rankdata
 
 from raretag.config.settings import compose
-from raretag.data.sources import load, positives_of
+from raretag.data.sources import load
 from raretag.engine.out_of_fold import train_without, with_features
 from raretag.labels.split import split
 from raretag.metrics.weighted import WeightedAveragePrecision
@@ -28,7 +28,7 @@ def scores(name: str) -> None:
     config = compose(None, SETS[name], name)
     data, settled = with_features(load(config.data, config.seed), config, print)
     targets = data.train.labels.targets()
-    weights = torch.stack([torch.ones(len(data.train)).double(), rarity(positives_of(data.train.labels))], 1)
+    weights = torch.stack([torch.ones(len(data.train)).double(), rarity(data.train.labels.positives)], 1)
     print(f"\n{name:30s}   plain  balanced")
     for one in racers(name):
         chosen = compose(None, [*SETS[name], *one.changes], name).model_copy(update={"encoder": settled.encoder})

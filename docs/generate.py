@@ -70,8 +70,9 @@ Set one with `--set SECTION.NAME=VALUE`, or write them into a YAML file for `--c
 `encoder`, `model`, `branches`, `head` and `sampler` name a module and take its options beside the name
 (`--set method.gamma=1`); `auto` is what the data and the method want.
 
-`data.hide` hides training labels on purpose, as in Zhang et al. 2023: `fal` none, `pal` keeps each label with
-probability `keep`, `ppl` keeps each positive with probability `keep` and no negative, `spl` keeps one positive an item.
+`data.hide` hides training labels on purpose, as in Zhang et al. 2023: `none` hides nothing, `pal` keeps each label with
+probability `keep`, `ppl` keeps each positive with probability `keep` and no negative, `spl` keeps one positive per
+item.
 """
 
 

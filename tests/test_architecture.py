@@ -3,37 +3,33 @@
 from __future__ import annotations
 
 import ast
+import re
+import statistics
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from support.paths import SOURCE
+from support.paths import REPOSITORY, SOURCE
 
-MAY_IMPORT = {
-    "core": set(),
-    "labels": {"core"},
-    "sampling": {"core"},
-    "models": {"core"},
-    "objective": {"core"},
-    "metrics": {"core"},
-    "streamed": {"core", "labels", "objective", "methods"},  # knows cross entropy and one sampled method by heart
-    "data": {"core", "labels"},
-    "report": {"core", "metrics", "data", "runs"},  # opens finished runs and the items behind them
-    "methods": {"core", "objective", "sampling", "models"},
-    "solvers": {"core", "objective", "models"},
-    "engine": {"core", "labels", "metrics"},
-    "suggest": {"core", "config", "labels", "data", "engine", "runs"},  # writes answers back into tables
-    # reads new items as `data` reads those of training, and rebuilds the model as `engine` builds it
-    "serve": {"core", "labels", "metrics", "data", "engine"},
-}
-MAY_IMPORT["recommend"] = {"core", "labels", "metrics", "engine"}  # runs candidates and compares them
-MAY_IMPORT["figures"] = {"core", "config", "labels", "data", "engine"}  # reads runs, and makes their data and models again
-MAY_IMPORT["bench"] = set(MAY_IMPORT)
-MAY_IMPORT["cli"] = set(MAY_IMPORT)
 FILES = sorted(SOURCE.rglob("*.py"))
 every_file = pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(SOURCE)))
+
+
+def table() -> dict[str, set[str]]:
+    """The table of rooms in ARCHITECTURE.md: which rooms each may import."""
+    text = (REPOSITORY / "ARCHITECTURE.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| `(\w+)` \|.*\| ([^|]*) \|$", text, re.MULTILINE)
+    rooms = {room for room, _ in rows}
+    special = {"-": set(), "everything": rooms, "all but cli": rooms - {"cli"}}
+    return {
+        room: special[allowed] if allowed in special else set(allowed.split(";")[0].split(", ")) - {""}
+        for room, allowed in rows
+    }
+
+
+MAY_IMPORT = table()
 
 
 def imported(path: Path) -> set[str]:
@@ -43,22 +39,34 @@ def imported(path: Path) -> set[str]:
         if isinstance(node, ast.Import):
             names |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
-            assert node.level == 0, f"{path}:{node.lineno}: imports are absolute in this house"
+            assert node.level == 0, f"{path}:{node.lineno}: imports are absolute here"
             names |= {f"{node.module}.{alias.name}" for alias in node.names}
     return {name for name in names if name.startswith("raretag.")}
+
+
+def test_every_room_is_in_the_table():
+    folders = {path.name for path in SOURCE.iterdir() if (path / "__init__.py").exists()}
+    assert folders == set(MAY_IMPORT)
+    assert all(allowed <= folders for allowed in MAY_IMPORT.values())
+
+
+def test_nothing_flows_up_the_table():
+    rooms = list(MAY_IMPORT)
+    for place, room in enumerate(rooms):
+        assert MAY_IMPORT[room] - {room} <= set(rooms[:place]), f"{room} may import a room below it"
 
 
 @every_file
 def test_imports_only_what_its_room_allows(path):
     parts = path.relative_to(SOURCE).parts
-    if len(parts) == 1:  # the package itself and __main__ are the front door
+    if len(parts) == 1:  # the front door
         return
     rooms = {name.split(".")[1] for name in imported(path)} & set(MAY_IMPORT)
     assert rooms - {parts[0]} <= MAY_IMPORT[parts[0]]
 
 
 def test_methods_do_not_know_each_other():
-    for path in (SOURCE / "methods").glob("*.py"):
+    for path in (SOURCE / "methods").glob("[!_]*.py"):
         others = {name for name in imported(path) if name.startswith("raretag.methods.")}
         assert not others, f"{path.name} imports {others}: move what they share to `objective`, or build it by name"
 
@@ -68,21 +76,82 @@ def test_fits_on_a_few_screens(path):
     assert len(path.read_text().splitlines()) <= 350
 
 
+def test_files_are_few_and_worth_opening():
+    lengths = [len(path.read_text().splitlines()) for path in FILES]
+    assert len(FILES) <= 240
+    assert 80 <= statistics.median(lengths) <= 160
+
+
 @every_file
 def test_room_has_a_name_of_its_own(path):
     assert path.stem not in {"utils", "helpers", "common", "misc"}
+
+
+def run(code: str, folder: Path | None = None) -> str:
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=folder)
+    assert done.returncode == 0, done.stderr[-3000:]
+    return done.stdout
 
 
 @pytest.mark.parametrize(
     "command", [["--help"], ["train", "--help"], ["list", "methods"], ["list", "data", "--plain"], ["list", "figures"]]
 )
 def test_a_start_without_work_does_not_load_torch(command):
-    code = (
+    run(
         "import sys; from raretag.cli.main import app\n"
         f"try: app({command!r})\n"
         "except SystemExit: pass\n"
         "heavy = {'torch', 'numpy', 'scipy', 'sklearn', 'lightning_fabric'} & set(sys.modules)\n"
         "assert not heavy, heavy"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    """A folder with a small table and a run on it, and the files of ours that were executed on the way."""
+    folder = tmp_path_factory.mktemp("traced")
+    lines = [
+        f"{'fast red car' if n % 2 else 'slow green tree'} {n % 7},{'car' if n % 2 else 'tree'}" for n in range(80)
+    ]
+    (folder / "my.csv").write_text("text,tags\n" + "\n".join(lines) + "\n")
+    executed = run(
+        "import sys\n"
+        "found = set()\n"
+        "def profile(frame, event, argument):\n"
+        "    name = frame.f_code.co_filename\n"
+        "    if event == 'call' and '/raretag/' in name and frame.f_code.co_name not in ('<module>', '<lambda>'):\n"
+        "        found.add((name, frame.f_code.co_name, frame.f_code.co_flags & 2))\n"
+        "sys.setprofile(profile)\n"
+        "from raretag.cli.main import app\n"
+        "try: app(['train', '--data', 'my.csv', '--out', 'run'])\n"
+        "except SystemExit: pass\n"
+        "sys.setprofile(None)\n"
+        "print('EXECUTED', *sorted({name for name, _, optimized in found if optimized}))",
+        folder,
+    )
+    return folder, executed.split("EXECUTED")[1].split()
+
+
+def test_a_default_run_walks_through_few_files(trained):
+    _, executed = trained
+    assert len(executed) <= 55, "\n".join(executed)
+
+
+def test_predicting_loads_neither_the_engine_nor_metrics(trained):
+    folder, _ = trained
+    loaded = (
+        run(
+            "import sys; from raretag.cli.main import app\n"
+            "try: app(['predict', 'run', 'my.csv', '--out', 'p.csv'])\n"
+            "except SystemExit: pass\n"
+            "print('LOADED', *(name for name in sys.modules if name.startswith('raretag.')), \n"
+            "      *({'lightning_fabric', 'tensorboard'} & set(sys.modules)))",
+            folder,
+        )
+        .split("LOADED")[1]
+        .split()
+    )
+    ours = [name for name in loaded if name.startswith("raretag.")]
+    assert "lightning_fabric" not in loaded
+    assert not [name for name in ours if name.startswith(("raretag.engine", "raretag.metrics."))]
+    assert len(ours) <= 60, "\n".join(sorted(ours))

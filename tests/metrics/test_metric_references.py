@@ -14,8 +14,9 @@ from torch import Tensor
 
 from raretag.core.errors import UserError
 from raretag.core.targets import Targets
-from raretag.metrics import decisions, ranking
-from raretag.metrics.decisions import DecisionCounts, HiddenCounts, decide, least_frequent
+from raretag.metrics import decisions, partial_labels, ranking
+from raretag.metrics.decisions import DecisionCounts, decide, least_frequent
+from raretag.metrics.partial_labels import HiddenCounts
 from raretag.metrics.ranking import (
     PropensityCounts,
     RankingSums,
@@ -215,6 +216,6 @@ def test_recall_of_hidden_positives_counts_what_the_partial_labels_leave_out() -
     scores = torch.tensor([[0.1, 0.9, 0.9], [0.9, 0.9, 0.9], [0.4, 0.2, 0.9]])
     counts = HiddenCounts.of(decide(scores, 0.3), truth, Targets(truth.value, seen))
     assert counts.hidden.tolist() == [2, 2, 0]
-    assert decisions.hidden_recall(counts).tolist()[:2] == [1.0, 0.5]
-    assert decisions.hidden_recall(counts)[2].isnan()
-    assert decisions.micro_hidden_recall(counts) == 0.75
+    assert partial_labels.hidden_recall(counts).tolist()[:2] == [1.0, 0.5]
+    assert partial_labels.hidden_recall(counts)[2].isnan()
+    assert partial_labels.micro_hidden_recall(counts) == 0.75

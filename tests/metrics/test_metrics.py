@@ -17,9 +17,10 @@ from torch import Tensor
 import raretag
 from raretag.core.errors import UserError
 from raretag.core.targets import Targets
-from raretag.metrics import decisions, ranking
-from raretag.metrics.decisions import DecisionCounts, HiddenCounts, decide
+from raretag.metrics import decisions, partial_labels, ranking
+from raretag.metrics.decisions import DecisionCounts, decide
 from raretag.metrics.evaluation import evaluate
+from raretag.metrics.partial_labels import HiddenCounts
 from raretag.metrics.precision_curve import average_precision
 from raretag.metrics.ranking import (
     PropensityCounts,
@@ -94,8 +95,8 @@ METRICS = {
     "hidden": Metric(
         lambda scores, targets: HiddenCounts.of(decide(scores, 0.0), targets, partial(targets)),
         lambda counts: {
-            "per_class": decisions.hidden_recall(counts).tolist(),
-            "micro": decisions.micro_hidden_recall(counts),
+            "per_class": partial_labels.hidden_recall(counts).tolist(),
+            "micro": partial_labels.micro_hidden_recall(counts),
         },
     ),
     "evaluation": Metric(Scored, whole_evaluation),

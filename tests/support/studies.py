@@ -13,7 +13,7 @@ from raretag.metrics.evaluation import evaluate
 from raretag.report.study import Scores, Study
 
 CONFIG: dict[str, Any] = {
-    "data": {"name": "made", "hide": "fal", "keep": None, "longtail": "none"},
+    "data": {"name": "made", "hide": "none", "keep": None, "longtail": "none"},
     "method": {"name": "binary_cross_entropy"},
     **{part: {"name": part} for part in ("model", "head")},
     "encoder": {"name": "none"},

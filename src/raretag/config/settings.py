@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from raretag.config.recipes import RECIPES
 from raretag.core.errors import UserError
@@ -50,7 +50,9 @@ class Method(Named):
 class Data(Named):
     name: str = "digits"
     root: str | None = Field(None, description="the folder of named data sets; default: $RARETAG_DATA")
-    hide: Literal["fal", "pal", "ppl", "spl"] = Field("fal", description="which training labels are hidden on purpose")
+    hide: Literal["none", "pal", "ppl", "spl"] = Field(
+        "none", description="which training labels are hidden on purpose"
+    )
     keep: float | None = Field(None, gt=0, le=1, description="share that stays visible, for hide = pal or ppl")
     at_least_one: bool = Field(False, description="hiding leaves every item at least one positive")
     longtail: Literal["none", "exponential", "pareto"] = Field("none", description="make the training part long-tailed")
@@ -58,12 +60,18 @@ class Data(Named):
     tail_largest: int = Field(800, ge=1, description="for pareto: items of the most frequent label")
     tail_power: float = Field(6.0, gt=0, description="for pareto: how fast the tail falls")
     corrections: str | None = Field(None, description="a CSV of item, label, state that `raretag labels apply` wrote")
-    prepare: Literal["auto", "raw", "counts", "dense", "rows"] = Field(
+    prepare: Literal["auto", "raw", "counts", "dense", "rows", "standardised"] = Field(
         "auto", description="feature vectors to one scale, learned from training items; raw leaves them as they are"
     )
     kept_in_test: float | None = Field(
         None, gt=0, le=1, description="share of the true test positives that are marked, where test labels are partial"
     )
+
+    @field_validator("hide", mode="before")
+    @classmethod
+    def old_name_of_none(cls, value: Any) -> Any:
+        """Configurations of older runs call it `fal`."""
+        return "none" if value == "fal" else value
 
     @model_validator(mode="after")
     def keep_goes_with_hide(self) -> Data:

@@ -54,6 +54,33 @@ class Labels(Protocol):
 
 
 @runtime_checkable
+class DataSource(Protocol):
+    """What a name of the data room stands for: options in the constructor, and a data set when it is asked for."""
+
+    def load(self) -> Any:
+        """The `raretag.data.DataSet`; reads labels and whatever is needed for the inputs."""
+        ...
+
+
+@runtime_checkable
+class LabelsAlone(Protocol):
+    """A source that can give its labels where its inputs are absent."""
+
+    def labels(self) -> dict[str, Any]:
+        """A `LabelStore` each for "train", "validation" and "test"."""
+        ...
+
+
+@runtime_checkable
+class PreviewsItems(Protocol):
+    """A source that can show items to a person by their ids."""
+
+    def previews(self, items: set[str]) -> dict[str, dict[str, str]]:
+        """By id: {"text": ...} or {"image": path}; empty if the items are numbers."""
+        ...
+
+
+@runtime_checkable
 class Describes(Protocol):
     """Inputs that can say how a raw item (a path, a text, a row of numbers) becomes a tensor."""
 
@@ -76,12 +103,3 @@ class CountsCorrections(Protocol):
     """A part that changes labels, and counts how often it was right where the truth is known."""
 
     truth: Any  # rows [B] -> Targets before any were hidden; None where nobody knows
-
-
-@runtime_checkable
-class HasContents(Protocol):
-    """A data source that can look up what a person needs to see of an item."""
-
-    def shown(self, items: set[str]) -> dict[str, dict[str, str]]:
-        """By item {"text": ...} or {"image": path}; empty where the items are only numbers."""
-        ...

@@ -91,8 +91,8 @@ class Items:
     def duplicates(self) -> int:
         """How many items have the same input as an item before them."""
         different: set[bytes] = set()
-        for rows in torch.arange(len(self)).split(256):
-            for row in self.inputs.batch(rows).numpy():
+        for start in range(0, len(self), 256):
+            for row in self.inputs.batch(torch.arange(start, min(start + 256, len(self)))).numpy():
                 different.add(hashlib.blake2b(row.tobytes(), digest_size=16).digest())
         return len(self) - len(different)
 
@@ -151,9 +151,11 @@ class Parts:
     remarks: list[str] = field(default_factory=list)
     notes: dict[str, object] = field(default_factory=dict)
 
-    def items(self, inputs: Inputs, labels: LabelStore) -> list[Items]:
+    def items(self, inputs: Inputs, labels: LabelStore) -> tuple[Items, Items, Items]:
         """Training, validation and test items of inputs and labels of all rows."""
-        return [Items(Selected(inputs, self.rows[part]), labels.take(self.rows[part])) for part in PARTS]
+        chosen = [self.rows[part] for part in PARTS]
+        train, validation, test = (Items(Selected(inputs, rows), labels.take(rows)) for rows in chosen)
+        return train, validation, test
 
 
 def part_of(words: Sequence[str], place: Callable[[int], str]) -> list[str]:

@@ -5,16 +5,14 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
-import numpy as np
 import torch
-from scipy.sparse import csr_array
 from torch import Tensor
 
 from raretag.config.settings import Data
 from raretag.core import registry as registry
 from raretag.core.errors import UserError
+from raretag.core.protocols import DataSource, LabelsAlone
 from raretag.data.dataset import DataSet, Items
 from raretag.labels import corrections
 from raretag.labels.hide import hide
@@ -22,9 +20,11 @@ from raretag.labels.longtail import exponential, pareto
 from raretag.labels.store import LabelStore
 
 
-def find_source(settings: Data, seed: int) -> Any:
-    root = settings.root or os.environ.get("RARETAG_DATA")
-    return registry.build("data", settings.name, settings.options, seed=seed, root=None if root is None else Path(root))
+def find_source(settings: Data, seed: int) -> DataSource:
+    given = settings.root or os.environ.get("RARETAG_DATA")
+    root = None if given is None else Path(given)
+    source: DataSource = registry.build("data", settings.name, settings.options, seed=seed, root=root)
+    return source
 
 
 def load(settings: Data, seed: int) -> DataSet:
@@ -34,7 +34,7 @@ def load(settings: Data, seed: int) -> DataSet:
     if rows is not None:
         truth = None if data.truth is None else data.truth.take(rows)
         data = replace(data, train=data.train.take(rows), truth=truth, published=None)
-    if settings.hide != "fal":
+    if settings.hide != "none":
         truth = data.truth or data.train.labels
         hidden_items = Items(data.train.inputs, hidden(data.train.labels, settings, seed))
         data = replace(data, train=hidden_items, truth=truth)
@@ -47,7 +47,7 @@ def with_corrections(data: DataSet, file: Path) -> DataSet:
     parts, items = {}, set[str]()
     outgrown: list[corrections.Correction] = []
     for name in ("train", "validation", "test"):
-        part: Items = getattr(data, name)
+        part = data.parts[name]
         if name != "train" and part.labels.given_ids is None:
             continue
         labels, left = corrections.corrected(part.labels, found)
@@ -65,7 +65,9 @@ def with_corrections(data: DataSet, file: Path) -> DataSet:
             f"(item {first.item}, '{first.label}', was {first.was})"
         )
     notes = {**data.notes, "corrections": {"applied": len(found) - len(outgrown), "left_out": len(outgrown)}}
-    return replace(data, **parts, notes=notes, remarks=(*data.remarks, remark))
+    train, validation, test = (parts.get(name, part) for name, part in data.parts.items())
+    remarks = (*data.remarks, remark)
+    return replace(data, train=train, validation=validation, test=test, notes=notes, remarks=remarks)
 
 
 @dataclass(frozen=True)
@@ -82,7 +84,7 @@ def look(settings: Data, seed: int) -> Look:
     if "validation" in registry.parameters(registry.find("data", settings.name)):
         settings = settings.model_copy(update={"validation": settings.options.get("validation", 0.0)})
     source = find_source(settings, seed)
-    if not callable(getattr(source, "labels", None)):
+    if not isinstance(source, LabelsAlone):
         data = load(settings, seed)
         stores = {name: getattr(data, name).labels for name in ("train", "validation", "test")}
         return Look(stores, group_counts(data), data.remarks, data.train.duplicates())
@@ -111,7 +113,7 @@ def long_tailed(labels: LabelStore, settings: Data, seed: int) -> Tensor | None:
 
 
 def hidden(labels: LabelStore, settings: Data, seed: int) -> LabelStore:
-    if settings.hide == "fal":
+    if settings.hide == "none":
         return labels
     keep = settings.keep if settings.hide in ("pal", "ppl") else None
     return hide(labels, settings.hide, keep=keep, seed=seed, at_least_one=settings.at_least_one)
@@ -122,10 +124,3 @@ def group_counts(data: DataSet) -> Tensor:
     if data.published is not None:
         return data.published
     return (data.truth or data.train.labels).statistics(cooccurrence=False).positives
-
-
-def positives_of(labels: LabelStore) -> csr_array:
-    """Which item has which label, as samplers take it: [N, C]."""
-    stored = labels.entries.positives
-    ones = np.ones(len(stored.indices), dtype=np.int8)
-    return csr_array((ones, stored.indices, stored.indptr), shape=(len(labels), labels.labels))

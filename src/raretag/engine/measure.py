@@ -14,9 +14,8 @@ from raretag.core.solver import Solver
 from raretag.data.dataset import Items
 from raretag.engine.prepare import Prepared
 from raretag.metrics.calibration import calibration_error
-from raretag.metrics.decisions import HiddenCounts, micro_hidden_recall
 from raretag.metrics.evaluation import evaluate, grouped_means
-from raretag.metrics.partial_labels import partial_truth
+from raretag.metrics.partial_labels import HiddenCounts, micro_hidden_recall, partial_truth
 from raretag.metrics.precision_curve import average_precision
 from raretag.metrics.scored import number_or_none
 from raretag.metrics.tuning import Tuned, tune

@@ -22,7 +22,7 @@ from raretag.core.protocols import CountsCorrections, Sampler
 from raretag.core.solver import Solver
 from raretag.core.targets import LabelStatistics
 from raretag.data.dataset import DataSet, Items
-from raretag.data.sources import group_counts, load, positives_of
+from raretag.data.sources import group_counts, load
 from raretag.engine.auto import choose_method, resolve_auto, unused_settings
 from raretag.engine.encode import encoded
 from raretag.engine.evaluate import logits_of, placed
@@ -139,7 +139,7 @@ def build_learner(config: Config, statistics: LabelStatistics, items: int) -> Me
 
 def make_training(prepared: Prepared, method: Method) -> Training:
     config, data, model, fabric = prepared.config, prepared.data, prepared.model, prepared.fabric
-    positives = positives_of(data.train.labels)
+    positives = data.train.labels.positives
     if data.truth is not None:
         parts: list[Any] = [part for part in method.modules() if isinstance(part, CountsCorrections)]
         for part in parts:

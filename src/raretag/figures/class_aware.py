@@ -40,13 +40,12 @@ class Resampling:
     """
 
     def draw(self, words: list[str]) -> Figure:
-        from raretag.data.sources import positives_of
         from raretag.figures.parts.scores import training_labels
 
         if len(words) != 1:
             raise UserError(f"this figure needs one run or the name of one data set, got {len(words)}")
         title, store, groups = training_labels(words[0])
-        positives = positives_of(store)
+        positives = store.positives
         drawn = registry.build("sampling", "class_aware", {}, positives=positives, seed=0).epoch(0).numpy()
         before, after = positives_per_label(positives), positives_per_label(positives[drawn])
         expected = len(drawn) * expected_share(pairs_of(positives))
@@ -83,13 +82,12 @@ class Cooccurrence:
     """
 
     def draw(self, words: list[str]) -> Figure:
-        from raretag.data.sources import positives_of
         from raretag.figures.parts.scores import training_labels
 
         if len(words) != 1:
             raise UserError(f"this figure needs one run or the name of one data set, got {len(words)}")
         title, store, _ = training_labels(words[0])
-        positives = positives_of(store)
+        positives = store.positives
         before, pairs = positives_per_label(positives), pairs_of(positives)
         order = np.argsort(-before, kind="stable")
         order = order[before[order] > 0]  # p(.|j) of a label that is never there does not exist

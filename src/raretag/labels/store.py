@@ -209,7 +209,7 @@ class LabelStore:
         >>> store = LabelStore.from_lists([["cat"]] * 6 + [["dog"]])
         >>> order = store.sampler("class_aware", seed=0, reduce=None).epoch(0)
         >>> len(order), int((order == 6).sum())  # the dog is drawn as often as all cats together
-        (7, 3)
+        (7, 4)
         """
         built: Sampler = registry.build("sampling", name, options, positives=self.positives, seed=seed)
         return built

@@ -25,19 +25,16 @@ if TYPE_CHECKING:
     from raretag.metrics.calibration import calibration_error as calibration_error
     from raretag.metrics.calibration import class_calibration_error as class_calibration_error
     from raretag.metrics.decisions import DecisionCounts as DecisionCounts
-    from raretag.metrics.decisions import HiddenCounts as HiddenCounts
     from raretag.metrics.decisions import class_f1 as class_f1
     from raretag.metrics.decisions import decide as decide
     from raretag.metrics.decisions import exact_match as exact_match
     from raretag.metrics.decisions import f1 as f1
     from raretag.metrics.decisions import hamming_loss as hamming_loss
-    from raretag.metrics.decisions import hidden_recall as hidden_recall
     from raretag.metrics.decisions import least_frequent as least_frequent
     from raretag.metrics.decisions import macro_f1 as macro_f1
     from raretag.metrics.decisions import macro_precision as macro_precision
     from raretag.metrics.decisions import macro_recall as macro_recall
     from raretag.metrics.decisions import micro_f1 as micro_f1
-    from raretag.metrics.decisions import micro_hidden_recall as micro_hidden_recall
     from raretag.metrics.decisions import overall_precision as overall_precision
     from raretag.metrics.decisions import overall_recall as overall_recall
     from raretag.metrics.decisions import precision as precision
@@ -50,6 +47,9 @@ if TYPE_CHECKING:
     from raretag.metrics.intervals import bootstrap as bootstrap
     from raretag.metrics.intervals import paired_difference as paired_difference
     from raretag.metrics.intervals import paired_differences as paired_differences
+    from raretag.metrics.partial_labels import HiddenCounts as HiddenCounts
+    from raretag.metrics.partial_labels import hidden_recall as hidden_recall
+    from raretag.metrics.partial_labels import micro_hidden_recall as micro_hidden_recall
     from raretag.metrics.partial_labels import partial_truth as partial_truth
     from raretag.metrics.precision_curve import average_precision as average_precision
     from raretag.metrics.precision_curve import mean_average_precision as mean_average_precision
@@ -97,9 +97,6 @@ _MODULES = {  # what each module offers
         "exact_match",
         "hamming_loss",
         "least_frequent",
-        "HiddenCounts",
-        "hidden_recall",
-        "micro_hidden_recall",
     ),
     "evaluation": (
         "evaluate",
@@ -113,7 +110,7 @@ _MODULES = {  # what each module offers
         "Interval",
         "Difference",
     ),
-    "partial_labels": ("partial_truth",),
+    "partial_labels": ("partial_truth", "HiddenCounts", "hidden_recall", "micro_hidden_recall"),
     "precision_curve": (
         "average_precision",
         "mean_average_precision",

@@ -14,10 +14,6 @@ Paper and code::
 
 Three numbers called F1 differ: macro F1 is the mean of F1(c), as in PLM; CF1 (ML-GCN) is the harmonic mean of mean
 precision and mean recall; micro F1 = OF1 is F1 of the counts of all classes together.
-
-Recall of hidden positives: does the model find what the annotation of its own training items left out? Zhang et al.
-(COMIC, ICCV 2023, Table 2) report a "recall for missing label settings" without defining it; this is the plain reading.
-A positive is hidden if it is positive in the full truth, and unknown in the partial labels the model was trained with.
 """
 
 from __future__ import annotations
@@ -107,9 +103,8 @@ def precision(counts: DecisionCounts) -> Tensor:
     """Precision of each class [C]; NaN for a class without an observed positive, 0 if nothing was decided for.
 
     >>> import torch, raretag
-    >>> targets = raretag.Targets.from_dense([[1, 0], [1, 1], [0, float("nan")]])
-    >>> logits = torch.tensor([[2.0, -1.0], [-0.5, 0.3], [1.0, 0.0]])
-    >>> counts = raretag.metrics.DecisionCounts.of(raretag.metrics.decide(logits, 0.0), targets)
+    >>> decided = torch.tensor([[True, False], [False, True], [True, False]])
+    >>> counts = raretag.metrics.DecisionCounts.of(decided, raretag.Targets.from_dense([[1, 0], [1, 1], [0, 0]]))
     >>> raretag.metrics.precision(counts)
     tensor([0.5000, 1.0000], dtype=torch.float64)
     """
@@ -121,9 +116,8 @@ def recall(counts: DecisionCounts) -> Tensor:
     """Recall of each class [C]; NaN for a class without an observed positive.
 
     >>> import torch, raretag
-    >>> targets = raretag.Targets.from_dense([[1, 0], [1, 1], [0, float("nan")]])
-    >>> logits = torch.tensor([[2.0, -1.0], [-0.5, 0.3], [1.0, 0.0]])
-    >>> counts = raretag.metrics.DecisionCounts.of(raretag.metrics.decide(logits, 0.0), targets)
+    >>> decided = torch.tensor([[True, False], [False, True], [True, False]])
+    >>> counts = raretag.metrics.DecisionCounts.of(decided, raretag.Targets.from_dense([[1, 0], [1, 1], [0, 0]]))
     >>> raretag.metrics.recall(counts)
     tensor([0.5000, 1.0000], dtype=torch.float64)
     """
@@ -134,9 +128,8 @@ def f1(counts: DecisionCounts) -> Tensor:
     """F1 of each class [C]; NaN for a class without an observed positive.
 
     >>> import torch, raretag
-    >>> targets = raretag.Targets.from_dense([[1, 0], [1, 1], [0, float("nan")]])
-    >>> logits = torch.tensor([[2.0, -1.0], [-0.5, 0.3], [1.0, 0.0]])
-    >>> counts = raretag.metrics.DecisionCounts.of(raretag.metrics.decide(logits, 0.0), targets)
+    >>> decided = torch.tensor([[True, False], [False, True], [True, False]])
+    >>> counts = raretag.metrics.DecisionCounts.of(decided, raretag.Targets.from_dense([[1, 0], [1, 1], [0, 0]]))
     >>> raretag.metrics.f1(counts)
     tensor([0.5000, 1.0000], dtype=torch.float64)
     """
@@ -151,9 +144,8 @@ def macro_precision(counts: DecisionCounts) -> float:
     """CP: the mean precision of the classes.
 
     >>> import torch, raretag
-    >>> targets = raretag.Targets.from_dense([[1, 0], [1, 1], [0, float("nan")]])
-    >>> logits = torch.tensor([[2.0, -1.0], [-0.5, 0.3], [1.0, 0.0]])
-    >>> counts = raretag.metrics.DecisionCounts.of(raretag.metrics.decide(logits, 0.0), targets)
+    >>> decided = torch.tensor([[True, False], [False, True], [True, False]])
+    >>> counts = raretag.metrics.DecisionCounts.of(decided, raretag.Targets.from_dense([[1, 0], [1, 1], [0, 0]]))
     >>> raretag.metrics.macro_precision(counts)
     0.75
     """
@@ -164,9 +156,8 @@ def macro_recall(counts: DecisionCounts) -> float:
     """CR: the mean recall of the classes.
 
     >>> import torch, raretag
-    >>> targets = raretag.Targets.from_dense([[1, 0], [1, 1], [0, float("nan")]])
-    >>> logits = torch.tensor([[2.0, -1.0], [-0.5, 0.3], [1.0, 0.0]])
-    >>> counts = raretag.metrics.DecisionCounts.of(raretag.metrics.decide(logits, 0.0), targets)
+    >>> decided = torch.tensor([[True, False], [False, True], [True, False]])
+    >>> counts = raretag.metrics.DecisionCounts.of(decided, raretag.Targets.from_dense([[1, 0], [1, 1], [0, 0]]))
     >>> raretag.metrics.macro_recall(counts)
     0.75
     """
@@ -177,9 +168,8 @@ def macro_f1(counts: DecisionCounts) -> float:
     """The mean F1 of the classes, as in PLM.
 
     >>> import torch, raretag
-    >>> targets = raretag.Targets.from_dense([[1, 0], [1, 1], [0, float("nan")]])
-    >>> logits = torch.tensor([[2.0, -1.0], [-0.5, 0.3], [1.0, 0.0]])
-    >>> counts = raretag.metrics.DecisionCounts.of(raretag.metrics.decide(logits, 0.0), targets)
+    >>> decided = torch.tensor([[True, False], [False, True], [True, False]])
+    >>> counts = raretag.metrics.DecisionCounts.of(decided, raretag.Targets.from_dense([[1, 0], [1, 1], [0, 0]]))
     >>> raretag.metrics.macro_f1(counts)
     0.75
     """
@@ -190,9 +180,8 @@ def class_f1(counts: DecisionCounts) -> float:
     """CF1: the harmonic mean of CP and CR.
 
     >>> import torch, raretag
-    >>> targets = raretag.Targets.from_dense([[1, 0], [1, 1], [0, float("nan")]])
-    >>> logits = torch.tensor([[2.0, -1.0], [-0.5, 0.3], [1.0, 0.0]])
-    >>> counts = raretag.metrics.DecisionCounts.of(raretag.metrics.decide(logits, 0.0), targets)
+    >>> decided = torch.tensor([[True, False], [False, True], [True, False]])
+    >>> counts = raretag.metrics.DecisionCounts.of(decided, raretag.Targets.from_dense([[1, 0], [1, 1], [0, 0]]))
     >>> raretag.metrics.class_f1(counts)
     0.75
     """
@@ -203,9 +192,8 @@ def overall_precision(counts: DecisionCounts) -> float:
     """OP: precision of the counts of all classes together; 0 if nothing was predicted, as for a class.
 
     >>> import torch, raretag
-    >>> targets = raretag.Targets.from_dense([[1, 0], [1, 1], [0, float("nan")]])
-    >>> logits = torch.tensor([[2.0, -1.0], [-0.5, 0.3], [1.0, 0.0]])
-    >>> counts = raretag.metrics.DecisionCounts.of(raretag.metrics.decide(logits, 0.0), targets)
+    >>> decided = torch.tensor([[True, False], [False, True], [True, False]])
+    >>> counts = raretag.metrics.DecisionCounts.of(decided, raretag.Targets.from_dense([[1, 0], [1, 1], [0, 0]]))
     >>> raretag.metrics.overall_precision(counts)
     0.6666666666666666
     """
@@ -217,9 +205,8 @@ def overall_recall(counts: DecisionCounts) -> float:
     """OR: recall of the counts of all classes together.
 
     >>> import torch, raretag
-    >>> targets = raretag.Targets.from_dense([[1, 0], [1, 1], [0, float("nan")]])
-    >>> logits = torch.tensor([[2.0, -1.0], [-0.5, 0.3], [1.0, 0.0]])
-    >>> counts = raretag.metrics.DecisionCounts.of(raretag.metrics.decide(logits, 0.0), targets)
+    >>> decided = torch.tensor([[True, False], [False, True], [True, False]])
+    >>> counts = raretag.metrics.DecisionCounts.of(decided, raretag.Targets.from_dense([[1, 0], [1, 1], [0, 0]]))
     >>> raretag.metrics.overall_recall(counts)
     0.6666666666666666
     """
@@ -232,9 +219,8 @@ def micro_f1(counts: DecisionCounts) -> float:
     Predictions for classes without an observed positive count as false positives here.
 
     >>> import torch, raretag
-    >>> targets = raretag.Targets.from_dense([[1, 0], [1, 1], [0, float("nan")]])
-    >>> logits = torch.tensor([[2.0, -1.0], [-0.5, 0.3], [1.0, 0.0]])
-    >>> counts = raretag.metrics.DecisionCounts.of(raretag.metrics.decide(logits, 0.0), targets)
+    >>> decided = torch.tensor([[True, False], [False, True], [True, False]])
+    >>> counts = raretag.metrics.DecisionCounts.of(decided, raretag.Targets.from_dense([[1, 0], [1, 1], [0, 0]]))
     >>> raretag.metrics.micro_f1(counts)
     0.6666666666666666
     """
@@ -246,9 +232,8 @@ def exact_match(counts: DecisionCounts) -> float:
     """The share of rows whose observed entries are all right, eq. (5); rows with nothing observed are excluded.
 
     >>> import torch, raretag
-    >>> targets = raretag.Targets.from_dense([[1, 0], [1, 1], [0, float("nan")]])
-    >>> logits = torch.tensor([[2.0, -1.0], [-0.5, 0.3], [1.0, 0.0]])
-    >>> counts = raretag.metrics.DecisionCounts.of(raretag.metrics.decide(logits, 0.0), targets)
+    >>> decided = torch.tensor([[True, False], [False, True], [True, False]])
+    >>> counts = raretag.metrics.DecisionCounts.of(decided, raretag.Targets.from_dense([[1, 0], [1, 1], [0, 0]]))
     >>> raretag.metrics.exact_match(counts)
     0.3333333333333333
     """
@@ -259,11 +244,10 @@ def hamming_loss(counts: DecisionCounts) -> float:
     """The share of wrong decisions among all observed entries.
 
     >>> import torch, raretag
-    >>> targets = raretag.Targets.from_dense([[1, 0], [1, 1], [0, float("nan")]])
-    >>> logits = torch.tensor([[2.0, -1.0], [-0.5, 0.3], [1.0, 0.0]])
-    >>> counts = raretag.metrics.DecisionCounts.of(raretag.metrics.decide(logits, 0.0), targets)
+    >>> decided = torch.tensor([[True, False], [False, True], [True, False]])
+    >>> counts = raretag.metrics.DecisionCounts.of(decided, raretag.Targets.from_dense([[1, 0], [1, 1], [0, 0]]))
     >>> raretag.metrics.hamming_loss(counts)
-    0.4
+    0.3333333333333333
     """
     wrong = counts.fp.sum() + counts.fn.sum()
     return _ratio(wrong, wrong + counts.tp.sum() + counts.tn.sum())
@@ -287,58 +271,3 @@ def _ratio(part: Tensor, whole: Tensor) -> float:
 
 def _harmonic(a: float, b: float) -> float:
     return 0.0 if a + b == 0 else 2 * a * b / (a + b)
-
-
-@dataclass(frozen=True, slots=True)
-class HiddenCounts(Sums):
-    """How many positives the partial labels hide, and how many of these the model decided for.
-
-    >>> import torch, raretag
-    >>> targets = raretag.Targets.from_dense([[1, 0], [1, 1], [0, float("nan")]])
-    >>> logits = torch.tensor([[2.0, -1.0], [-0.5, 0.3], [1.0, 0.0]])
-    >>> truth = raretag.Targets.from_dense([[1, 0], [1, 1], [0, 1]])
-    >>> raretag.metrics.HiddenCounts.of(logits > -0.1, truth, partial=targets).hidden
-    tensor([0, 1])
-    """
-
-    hidden: Tensor  # [C] int64
-    found: Tensor  # [C] int64, hidden positives that the model decided for
-
-    @classmethod
-    def of(cls, decided: Tensor, truth: Targets, partial: Targets) -> HiddenCounts:
-        """`decided` [N, C] bool, as `raretag.metrics.decisions.decide` makes it from scores and thresholds."""
-        check_decided(decided, truth)
-        if truth.value.shape != partial.value.shape:
-            raise UserError(
-                f"truth {tuple(truth.value.shape)} and partial labels {tuple(partial.value.shape)} differ in shape: "
-                "expected the same items and labels in both"
-            )
-        hidden = positives(truth) & partial.unknown
-        return cls(hidden.sum(0), (hidden & decided).sum(0))
-
-
-def hidden_recall(counts: HiddenCounts) -> Tensor:
-    """Recall of the hidden positives of each class [C]; NaN for classes without a hidden positive.
-
-    >>> import torch, raretag
-    >>> targets = raretag.Targets.from_dense([[1, 0], [1, 1], [0, float("nan")]])
-    >>> logits = torch.tensor([[2.0, -1.0], [-0.5, 0.3], [1.0, 0.0]])
-    >>> truth = raretag.Targets.from_dense([[1, 0], [1, 1], [0, 1]])
-    >>> raretag.metrics.hidden_recall(raretag.metrics.HiddenCounts.of(logits > -0.1, truth, targets))
-    tensor([nan, 1.], dtype=torch.float64)
-    """
-    return counts.found / counts.hidden.double()
-
-
-def micro_hidden_recall(counts: HiddenCounts) -> float:
-    """Recall over all hidden positives; NaN if nothing is hidden.
-
-    >>> import torch, raretag
-    >>> targets = raretag.Targets.from_dense([[1, 0], [1, 1], [0, float("nan")]])
-    >>> logits = torch.tensor([[2.0, -1.0], [-0.5, 0.3], [1.0, 0.0]])
-    >>> truth = raretag.Targets.from_dense([[1, 0], [1, 1], [0, 1]])
-    >>> raretag.metrics.micro_hidden_recall(raretag.metrics.HiddenCounts.of(logits > -0.1, truth, targets))
-    1.0
-    """
-    hidden = int(counts.hidden.sum())
-    return int(counts.found.sum()) / hidden if hidden else math.nan

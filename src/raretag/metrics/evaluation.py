@@ -145,4 +145,4 @@ def means_of_columns(per_class: Tensor, groups: Mapping[str, Tensor]) -> dict[st
 def _check_names(groups: Mapping[str, Tensor]) -> None:
     for name in groups:
         if name in _RESERVED:
-            raise UserError(f"a group has the name '{name}', which the table of means uses itself; choose another")
+            raise UserError(f"a group is called '{name}', which the table of means uses itself; choose another name")

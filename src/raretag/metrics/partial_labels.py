@@ -19,10 +19,15 @@ then c = d = the observed share.
 
 Intervals: estimate +- 1.96 deviations of a bootstrap over items. Percentiles are not used: an item drawn twice supports
 itself, which lifts the average precision of every replicate.
+
+Recall of hidden positives: does the model find what the annotation of its own training items left out? Zhang et al.
+(COMIC, ICCV 2023, Table 2) report a "recall for missing label settings" without defining it; this is the plain reading.
+A positive is hidden if it is positive in the full truth, and unknown in the partial labels the model was trained with.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -34,8 +39,9 @@ from torch import Tensor
 from raretag.core.errors import UserError
 from raretag.core.targets import Targets
 from raretag.metrics import bounds, decisions
+from raretag.metrics.decisions import check_decided
 from raretag.metrics.precision_curve import average_precision
-from raretag.metrics.scored import Scored, mean_of_known, number_or_none
+from raretag.metrics.scored import Scored, Sums, mean_of_known, number_or_none, positives
 
 Numbers = dict[str, Any]
 _WIDTH = 1.96  # deviations: 95 %
@@ -228,3 +234,58 @@ def _mean(values: Floats) -> Floats:
     known = ~np.isnan(values)
     with np.errstate(invalid="ignore", divide="ignore"):
         return np.asarray(np.where(known, values, 0.0).sum(axis=1) / known.sum(axis=1))
+
+
+@dataclass(frozen=True, slots=True)
+class HiddenCounts(Sums):
+    """How many positives the partial labels hide, and how many of these the model decided for.
+
+    >>> import torch, raretag
+    >>> targets = raretag.Targets.from_dense([[1, 0], [1, 1], [0, float("nan")]])
+    >>> logits = torch.tensor([[2.0, -1.0], [-0.5, 0.3], [1.0, 0.0]])
+    >>> truth = raretag.Targets.from_dense([[1, 0], [1, 1], [0, 1]])
+    >>> raretag.metrics.HiddenCounts.of(logits > -0.1, truth, partial=targets).hidden
+    tensor([0, 1])
+    """
+
+    hidden: Tensor  # [C] int64
+    found: Tensor  # [C] int64, hidden positives that the model decided for
+
+    @classmethod
+    def of(cls, decided: Tensor, truth: Targets, partial: Targets) -> HiddenCounts:
+        """`decided` [N, C] bool, as `raretag.metrics.decisions.decide` makes it from scores and thresholds."""
+        check_decided(decided, truth)
+        if truth.value.shape != partial.value.shape:
+            raise UserError(
+                f"truth {tuple(truth.value.shape)} and partial labels {tuple(partial.value.shape)} differ in shape: "
+                "expected the same items and labels in both"
+            )
+        hidden = positives(truth) & partial.unknown
+        return cls(hidden.sum(0), (hidden & decided).sum(0))
+
+
+def hidden_recall(counts: HiddenCounts) -> Tensor:
+    """Recall of the hidden positives of each class [C]; NaN for classes without a hidden positive.
+
+    >>> import torch, raretag
+    >>> targets = raretag.Targets.from_dense([[1, 0], [1, 1], [0, float("nan")]])
+    >>> logits = torch.tensor([[2.0, -1.0], [-0.5, 0.3], [1.0, 0.0]])
+    >>> truth = raretag.Targets.from_dense([[1, 0], [1, 1], [0, 1]])
+    >>> raretag.metrics.hidden_recall(raretag.metrics.HiddenCounts.of(logits > -0.1, truth, targets))
+    tensor([nan, 1.], dtype=torch.float64)
+    """
+    return counts.found / counts.hidden.double()
+
+
+def micro_hidden_recall(counts: HiddenCounts) -> float:
+    """Recall over all hidden positives; NaN if nothing is hidden.
+
+    >>> import torch, raretag
+    >>> targets = raretag.Targets.from_dense([[1, 0], [1, 1], [0, float("nan")]])
+    >>> logits = torch.tensor([[2.0, -1.0], [-0.5, 0.3], [1.0, 0.0]])
+    >>> truth = raretag.Targets.from_dense([[1, 0], [1, 1], [0, 1]])
+    >>> raretag.metrics.micro_hidden_recall(raretag.metrics.HiddenCounts.of(logits > -0.1, truth, targets))
+    1.0
+    """
+    hidden = int(counts.hidden.sum())
+    return int(counts.found.sum()) / hidden if hidden else math.nan

@@ -13,9 +13,9 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from raretag.core.protocols import Inputs, Scaler
+from raretag.core.protocols import Describes, Inputs, Scaler
 
-Rule = Literal["auto", "raw", "counts", "dense", "rows"]
+Rule = Literal["auto", "raw", "counts", "dense", "rows", "standardised"]
 SAMPLE = 2048  # training items that are looked at to choose
 MOSTLY = 0.75  # zeros among numbers that are taken for counts
 WIDE = 32  # columns; of fewer, the length of a row says too much to be taken away
@@ -85,13 +85,28 @@ class Dense(UnitRows):
         self.register_buffer("factor", torch.ones(size))
 
     def learn(self, items: int, filled: Tensor, mean: Tensor, deviation: Tensor) -> None:
-        steady = deviation <= 1e-6 * mean.abs().clamp(min=1)  # float32 cannot tell them apart
+        steady = never_change(mean, deviation)
         self.mean.copy_(mean)
         self.factor.copy_(torch.where(steady, 0.0, 1 / torch.where(steady, 1.0, deviation)))
         self.length.copy_((~steady).sum().clamp(min=1).sqrt())
 
     def columns(self, inputs: Tensor) -> Tensor:
         return (inputs - self.mean) * self.factor
+
+
+class Standardised(UnitRows):
+    """Columns that the data has brought to mean 0 and deviation 1 already: only the rows get one length."""
+
+    def learn(self, items: int, filled: Tensor, mean: Tensor, deviation: Tensor) -> None:
+        self.length.copy_((~never_change(mean, deviation)).sum().clamp(min=1).sqrt())
+
+    def columns(self, inputs: Tensor) -> Tensor:
+        return inputs
+
+
+def never_change(mean: Tensor, deviation: Tensor) -> Tensor:
+    """Which columns [D] hold one number, as far as float32 can tell."""
+    return deviation <= 1e-6 * mean.abs().clamp(min=1)
 
 
 class Rows(UnitRows):
@@ -108,12 +123,17 @@ class Rows(UnitRows):
 
 
 def resolve_rule(rule: Rule, inputs: Inputs) -> Rule:
-    """`auto` replaced: rows if all have length 1, counts if nothing is negative and most is 0; images stay raw."""
+    """`auto` replaced: rows if all have length 1, counts if nothing is negative and most is 0; images stay raw.
+
+    Columns that the data has standardised, as a table does, are not standardised again.
+    """
     if rule != "auto":
         return rule
     rows = torch.linspace(0, len(inputs) - 1, min(SAMPLE, len(inputs)), dtype=torch.float64).long()
     if not len(rows) or inputs.batch(rows[:1]).ndim != 2 or inputs.batch(rows[:1]).shape[1] < WIDE:
         return "raw"
+    if isinstance(inputs, Describes) and inputs.describe().get("scale") is not None:
+        return "standardised"
     zeros, negative, unit, total = 0, False, True, 0
     for part in rows.split(512):
         values = inputs.batch(part).float()
@@ -127,7 +147,7 @@ def resolve_rule(rule: Rule, inputs: Inputs) -> Rule:
     return "counts" if not negative and zeros >= MOSTLY * total else "dense"
 
 
-RULES: dict[str, type[UnitRows]] = {"counts": Counts, "dense": Dense, "rows": Rows}
+RULES: dict[str, type[UnitRows]] = {"counts": Counts, "dense": Dense, "rows": Rows, "standardised": Standardised}
 
 
 def scaled(rule: Rule, size: int, backbone: nn.Module) -> nn.Module:

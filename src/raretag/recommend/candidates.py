@@ -9,7 +9,6 @@ import torch
 from raretag.config.settings import Config
 from raretag.core import registry
 from raretag.data.dataset import DataSet
-from raretag.data.sources import positives_of
 
 
 @dataclass(frozen=True)
@@ -86,7 +85,7 @@ def entrants(data: DataSet, config: Config) -> list[Candidate]:
     """The methods that should race on this data, with the settings of each."""
     labels = data.train.labels
     statistics = labels.statistics(cooccurrence=False)
-    aware = registry.build("sampling", "class_aware", {}, positives=positives_of(labels), seed=0)
+    aware = registry.build("sampling", "class_aware", {}, positives=labels.positives, seed=0)
     return candidates(
         unknown=bool(statistics.unknown.any()),
         negatives=bool(statistics.negatives.any()),

@@ -35,7 +35,7 @@ from raretag.core.errors import UserError
 from raretag.core.listener import SILENT, Listener, Step
 from raretag.core.targets import Targets
 from raretag.data.dataset import DataSet
-from raretag.data.sources import load, positives_of
+from raretag.data.sources import load
 from raretag.engine.out_of_fold import train_without, with_features
 from raretag.labels.split import split
 from raretag.metrics.intervals import Difference, difference_of, resampled
@@ -177,7 +177,7 @@ def race(
     parts = split(data.train.labels, [1.0 / folds] * folds, first.seed).parts
     statistics = data.train.labels.statistics(cooccurrence=False)
     as_absent = not bool(statistics.negatives.any())
-    weight = rarity(positives_of(data.train.labels))
+    weight = rarity(data.train.labels.positives)
     nothing = torch.zeros(len(data.train), data.train.labels.labels, dtype=torch.float64)
     ranks = {one.label: nothing.clone() for one, _ in configs}
     done = {one.label: 0 for one, _ in configs}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -14,10 +14,12 @@ from torch import Tensor, nn
 from raretag.core.errors import UserError
 from raretag.core.protocols import Inputs
 from raretag.runs.card import Card, read_card
-from raretag.runs.run import Run
 from raretag.serve.network import Network, load_network, network_of
 from raretag.serve.predictions import Predictions
 from raretag.serve.readers import Reader, ReadOptions, open_reader
+
+if TYPE_CHECKING:
+    from raretag.runs.run import Run
 
 ENTRIES = 4_000_000  # probabilities that are in memory at once: what bounds it, however long the data
 MOST_ROWS = 4096
@@ -34,7 +36,7 @@ def load(run: Path | str | Run, *, model: nn.Module | None = None, device: str =
 
     Raises `UserError` if the card was edited, or if card, weights and model do not belong together.
     """
-    if isinstance(run, Run):
+    if not isinstance(run, (str, Path)):
         if run.model is not None and run.card is not None:  # a copy, so that the run can go on with its own
             return Model(network_of(run.card, copy.deepcopy(run.model)), run.card, device)
         if run.folder is None:

@@ -228,10 +228,12 @@ def write_log(path: Path, merged: Merged) -> None:
 def apply_to_table(config: Config, answers: Iterable[Answer], out: Path) -> tuple[Merged, str]:
     """Write the table of `config` with the answers in it; also returns a remark for the user, or ''."""
     from raretag.data.table.rewrite import Writer
+    from raretag.data.table.source import Table
 
     if config.data.corrections is not None:
         raise UserError("the run has data.corrections beside its table; continue with --as corrections")
     table = find_source(config.data, config.seed)
+    assert isinstance(table, Table)
     store, absent = table.current()
     source, roles = table.opened()
     if out.suffix.lower() != source.path.suffix.lower():

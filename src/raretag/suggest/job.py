@@ -14,7 +14,7 @@ import numpy as np
 from raretag.config.settings import Config, checked, compose, data_of, put
 from raretag.core.errors import UserError
 from raretag.core.listener import SILENT, Listener
-from raretag.core.protocols import HasContents
+from raretag.core.protocols import PreviewsItems
 from raretag.data.dataset import DataSet
 from raretag.data.sources import find_source, group_counts, load
 from raretag.engine.out_of_fold import out_of_fold
@@ -184,9 +184,9 @@ def answer_from_truth(found: Suggestions, data: DataSet) -> Suggestions:
 def with_contents(found: Suggestions, config: Config) -> Suggestions:
     """With texts or image paths of the suggested items, if the data is a table of them."""
     source = find_source(config.data, config.seed)
-    if not isinstance(source, HasContents):
+    if not isinstance(source, PreviewsItems):
         return found
-    return replace(found, contents=source.shown({one.item for one in found}))
+    return replace(found, contents=source.previews({one.item for one in found}))
 
 
 def expected_seconds(run: Path, folds: int) -> float:

@@ -27,7 +27,7 @@ class Preview:
 def preview(inputs: Inputs, row: int) -> Preview:
     """Empty for items that are only numbers, and for images that have gone."""
     while isinstance(inputs, Selected):
-        inputs, row = inputs.inputs, int(inputs.rows[row])
+        row, inputs = int(inputs.rows[row]), inputs.inputs
     if isinstance(inputs, Images):
         return Preview(image=_photograph(inputs.paths[row]))
     if isinstance(inputs, Texts):

@@ -72,8 +72,8 @@ class Writer:
     def _list(self, before: Any, labels: list[str], column: str) -> Any:
         cells = self.roles.cells
         if isinstance(before, list) or (before is None and column == NEGATIVES and cells.delimiter == LISTED):
-            number = bool(before) and not isinstance(before[0], str)
-            return [int(label) for label in labels] if number else labels
+            numbers = before and not isinstance(before[0], str)
+            return [int(label) for label in labels] if numbers else labels
         if cells.delimiter == LISTED:
             return json.dumps(labels, ensure_ascii=False)
         if cells.delimiter == WHOLE and len(labels) > 1:

@@ -14,6 +14,7 @@ from torch import Tensor
 from raretag.config.settings import Config, Data, checked, compose, read
 from raretag.core import registry as registry
 from raretag.core.errors import UserError
+from raretag.core.protocols import LabelsAlone
 from raretag.data.sources import find_source, hidden, load, long_tailed
 from raretag.engine.prepare import build_fabric, prepare
 from raretag.figures.parts.runs import Run
@@ -30,7 +31,7 @@ def config_of(run: Run) -> Config:
 def labels_of(settings: Data, seed: int, split: Split) -> LabelStore:
     """Labels alone where the source can give them without inputs."""
     source = find_source(settings, seed)
-    if not callable(getattr(source, "labels", None)):
+    if not isinstance(source, LabelsAlone):
         store: LabelStore = load(settings, seed).parts[split].labels
         return store
     store = source.labels()[split]
