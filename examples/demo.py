@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
-import raretag
+import tempfile
+from pathlib import Path
+
+from raretag.cli.progress import run_with_bar
+from raretag.config.settings import compose
 from raretag.report import print_results
+
+SETTINGS = ["data.hide=ppl", "data.keep=0.6"]
 
 
 def main() -> None:
-    methods = ("assume_negative", "ignore_likely")
-    runs = {name: raretag.train("digits", method=name, data__hide="ppl", data__keep=0.6) for name in methods}
-    print_results({name: run.record for name, run in runs.items()})
+    records = {}
+    with tempfile.TemporaryDirectory() as folder:
+        for method in ("assume_negative", "ignore_likely"):
+            config = compose(None, SETTINGS, method__name=method)
+            records[method] = run_with_bar(config, Path(folder) / method).record
+    print_results(records)
 
 
 if __name__ == "__main__":

@@ -68,7 +68,7 @@ def print_results(records: Mapping[str, Record], console: Console | None = None)
         final = record["metrics"]["final"]
         values = [final["mAP"][group] for group in ("total", *GROUPS)]
         values += [final["F1"]["total"], final["F1_tuned"]["total"], final["exact_match"]]
-        cells = ("-" if value is None else percent(value) for value in values)
+        cells = ("-" if value is None else f"{100 * value:.1f}" for value in values)
         rows.add_row(name, *cells, str(len(final["excluded_classes"])))
     screen.print(rows)
     low, high = first["groups"]["edges"]
