@@ -108,9 +108,9 @@ def train(
 
 def print_results(found: Mapping[str, Run]) -> None:
     """Print a table with a row per run: `print_results({"plain": first, "focal": second})`."""
-    from raretag.cli import screen
+    from raretag.cli.train import print_results as show
 
-    screen.print_results({name: run.record for name, run in found.items()})
+    show({name: run.record for name, run in found.items()})
 
 
 def configuration(data: Any, method: str | Mapping[str, Any], settings: Mapping[str, Any]) -> Config:

@@ -7,6 +7,7 @@ negative, unless there is a column of negatives or the user says otherwise (`abs
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Literal
