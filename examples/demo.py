@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-import tempfile
-from pathlib import Path
+import raretag
 
-from raretag.cli.progress import run_with_bar
-from raretag.config.settings import compose
-from raretag.report import print_results
-
-SETTINGS = ["data.hide=ppl", "data.keep=0.6"]
+GROUPS = ("head", "medium", "tail")
 
 
 def main() -> None:
-    records = {}
-    with tempfile.TemporaryDirectory() as folder:
-        for method in ("assume_negative", "ignore_likely"):
-            config = compose(None, SETTINGS, method__name=method)
-            records[method] = run_with_bar(config, Path(folder) / method).record
-    print_results(records)
+    rows = []
+    for method in ("assume_negative", "ignore_likely"):
+        run = raretag.train("digits", method=method, data__hide="ppl", data__keep=0.6)
+        means = run.metrics.mAP
+        rows.append([method, *(100 * (number or 0.0) for number in (means.total, *map(means.of, GROUPS)))])
+    print(f"\n{'mAP on the test items':24}" + "".join(f"{name:>10}" for name in ("total", *GROUPS)))
+    for method, *numbers in rows:
+        print(f"{method:24}" + "".join(f"{number:10.1f}" for number in numbers))
 
 
 if __name__ == "__main__":
