@@ -65,10 +65,18 @@ _HOMES = {
     "Model": "raretag.serve.model:Model",
     "suggest": "raretag.suggest.job:suggest",
     "UserError": "raretag.core.errors:UserError",
+    # rooms
+    "data": "raretag.data",
+    "labels": "raretag.labels",
+    "methods": "raretag.methods",
+    "metrics": "raretag.metrics",
+    "models": "raretag.models",
+    "objective": "raretag.objective",
+    "sampling": "raretag.sampling",
+    "solvers": "raretag.solvers",
+    "streamed": "raretag.streamed",
 }
-_ROOMS = ("data", "labels", "methods", "metrics", "models", "objective", "sampling", "solvers", "streamed")
-
-__getattr__, _names = lazy.exports(__name__, _HOMES | {room: f"raretag.{room}" for room in _ROOMS})
+__getattr__, _names = lazy.exports(__name__, _HOMES)
 __all__ = [*_names(), "__version__"]
 
 
