@@ -13,7 +13,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from raretag.data.sets.open_images import COLUMNS, verified
+from raretag.data.sets.open_images import COLUMNS, read_verified
 
 LABELS, LINES_AN_IMAGE = 20_000, 10
 
@@ -42,7 +42,7 @@ def main(lines: int) -> None:
         names = [f"label {number}" for number in range(LABELS)]
         column = {f"/m/{number:05d}": number for number in range(LABELS)}
         before, start = peak(), time.perf_counter()
-        store = verified(path, column, names)
+        store = read_verified(path, column, names)
         seconds = time.perf_counter() - start
         print(f"{lines:,} lines, {path.stat().st_size / 2**20:,.0f} MB on disk: {store}")
         print(f"{seconds:.1f} s, {lines / seconds / 1e6:.2f} million lines a second")

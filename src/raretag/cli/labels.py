@@ -60,6 +60,7 @@ def apply_answers(
 
 
 def into_table(config: Config, given: list[Any], out: Path) -> Any:
+    from raretag.data.table import Table
     from raretag.data.table.rewrite import Writer
     from raretag.engine.sources import find_source
     from raretag.labels.corrections import Places
@@ -68,6 +69,7 @@ def into_table(config: Config, given: list[Any], out: Path) -> Any:
     if config.data.corrections is not None:
         raise UserError("the run has data.corrections beside its table; go on with --as corrections")
     table = find_source(config.data, config.seed)
+    assert isinstance(table, Table)
     store, absent = table.current()
     source, roles = table.opened()
     if out.suffix.lower() != source.path.suffix.lower():
