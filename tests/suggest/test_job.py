@@ -45,7 +45,7 @@ def test_missing_labels_of_a_run_come_first_with_their_texts(run, tmp_path):
     assert recorder.shares[-1] == 1.0
     assert [one.rank for one in found] == list(range(1, len(found) + 1))
     assert found.missing[0].label == "sun"
-    assert found.contents[found[0].item]["text"].startswith("sun")
+    assert found.previews[found[0].item]["text"].startswith("sun")
     assert found.promises[-1].size == 6
     text = found.to_csv(tmp_path / "list.csv")
     assert (tmp_path / "list.csv").read_text() == text

@@ -209,7 +209,7 @@ def test_no_positive_at_all_is_one_line():
 
 
 def test_every_written_form_is_read_back(listed, tmp_path):
-    listing = replace(listed[-1], contents={listed[-1].missing[0].item: {"text": 'a "b", c\nd'}})
+    listing = replace(listed[-1], previews={listed[-1].missing[0].item: {"text": 'a "b", c\nd'}})
     write_all(tmp_path, listing, {})
     rows = reading.read(tmp_path / "suggestions.csv")
     assert rows == reading.read(tmp_path / "suggestions.jsonl")

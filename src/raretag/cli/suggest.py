@@ -82,7 +82,7 @@ def suggest(
     if not found.missing:
         note("nothing to suggest: no entry is unknown or negative")
     about = {"run": run.name, "data": title, "method": method, "folds": folds, "quota": even_share}
-    write_all(folder, job.with_contents(found, settings), about)
+    write_all(folder, job.with_previews(found, settings), about)
     print_suggestions(screen(), found, folder, simulated=simulate_answers)
 
 

@@ -7,8 +7,7 @@ are sampled so that the race fits the budget; test items are never looked at.
 The score is mAP as if every label were equally frequent: an item counts the more, the rarer its labels are (`rarity`).
 Most items of a long tail are about a few labels, and ranking a rare label above those hardly tests whether it is ranked
 above other rare ones. On VOC-MLT, whose test part has no long tail, plain held-out mAP has the methods in nearly the
-reverse order of the test, this score in the order of the test; on Enron, whose parts are alike, both agree
-(docs/recommend.md).
+reverse order of the test, this score in its order; on Enron, whose parts are alike, both agree (docs/recommend.md).
 
 As in `evaluate`, unknown labels are left out. Where no negative was observed at all, every ranking would then be
 perfect, so there unknown labels count as absent, for every method alike.
@@ -54,7 +53,7 @@ class OutOfTimeError(Exception):
 
 
 class Timekeeper(Listener):
-    """Reads the clock after every epoch, and stops a training that goes on after the end of the budget."""
+    """Reads the clock after every epoch, and stops a training at the end of the budget."""
 
     def __init__(self, clock: Callable[[], float], end: float | None = None) -> None:
         self.clock, self.end = clock, end
@@ -124,8 +123,8 @@ class Outcome:
             }
             for runner in self.runners
         ]
-        command = self.command(data, changes)
-        return {"choice": self.choice.label, "command": command, "items": self.items, "methods": rows}
+        about = {"choice": self.choice.label, "command": self.command(data, changes), "items": self.items}
+        return {**about, "methods": rows}
 
 
 def recommend(

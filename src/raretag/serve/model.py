@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -25,7 +26,7 @@ ENTRIES = 4_000_000  # probabilities that are in memory at once: what bounds it,
 MOST_ROWS = 4096
 
 
-def load(run: Path | str | Run, *, model: nn.Module | None = None, device: str = "cpu") -> Model:
+def load(run: str | os.PathLike[str] | Run, *, model: nn.Module | None = None, device: str = "cpu") -> Model:
     """The trained model of a run, of whose folder only card.json and model.safetensors are needed.
 
     Args:
@@ -36,13 +37,13 @@ def load(run: Path | str | Run, *, model: nn.Module | None = None, device: str =
 
     Raises `UserError` if the card was edited, or if card, weights and model do not belong together.
     """
-    if not isinstance(run, (str, Path)):
+    if not isinstance(run, (str, os.PathLike)):
         if run.model is not None and run.card is not None:  # a copy, so that the run can go on with its own
             return Model(network_of(run.card, copy.deepcopy(run.model)), run.card, device)
         if run.folder is None:
             raise UserError("the run has neither its model nor a folder; expected one that `raretag.train` returned")
         run = run.folder
-    card = read_card(run)
+    card = read_card(Path(run))
     return Model(load_network(Path(run), card, model), card, device)
 
 

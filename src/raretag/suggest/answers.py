@@ -239,7 +239,7 @@ def apply_to_table(config: Config, answers: Iterable[Answer], out: Path) -> tupl
     if out.suffix.lower() != source.path.suffix.lower():
         raise UserError(f"'{out.name}' must end in '{source.path.suffix}', like the table that it is made from")
     merged = merge_answers(answers, [Places(store)], Writer(roles, absent, roles.negatives).can_write)
-    table.rewrite(merged.changes, out)
+    table.rewrite({**merged.changes}, out)
     remark = (
         "the table has no split column, and the parts depend on the labels: with the new labels other items are "
         "tested on; --as corrections keeps the parts"

@@ -97,7 +97,7 @@ def suggest(
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary) if trained.folder is None else trained.folder / "out_of_fold"
         found, _ = suggest_for(config, folder, options, data=items, answered=given, listener=listener)
-    return found if known else with_contents(found, config)
+    return found if known else with_previews(found, config)
 
 
 @dataclass(frozen=True)
@@ -181,12 +181,12 @@ def answer_from_truth(found: Suggestions, data: DataSet) -> Suggestions:
     return replace(found, suggestions=[replace(one, answer=answer(one)) for one in found])
 
 
-def with_contents(found: Suggestions, config: Config) -> Suggestions:
+def with_previews(found: Suggestions, config: Config) -> Suggestions:
     """With texts or image paths of the suggested items, if the data is a table of them."""
     source = find_source(config.data, config.seed)
     if not isinstance(source, PreviewsItems):
         return found
-    return replace(found, contents=source.previews({one.item for one in found}))
+    return replace(found, previews=source.previews({one.item for one in found}))
 
 
 def expected_seconds(run: Path, folds: int) -> float:

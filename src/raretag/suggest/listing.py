@@ -15,7 +15,7 @@ from raretag.core.files import write_json, write_text
 from raretag.suggest.promise import Audit, Promise
 
 FILES = ("suggestions.csv", "suggestions.jsonl", "label-studio.json", "label-studio.xml", "summary.json")
-Contents = Mapping[str, Mapping[str, str]]  # by item: {"text": ...} or {"image": ...}
+Previews = Mapping[str, Mapping[str, str]]  # by item: {"text": ...} or {"image": ...}
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ class Suggestions(Sequence[Suggestion]):
     audit: Audit | None = None  # what the answers to an earlier list reveal
     assumption: str = ""  # what promises and probabilities rest on
     label_frequency: tuple[float, float, float] | None = None  # share of positives that are marked: median, interval
-    contents: Contents = field(default_factory=dict)  # text or image path by item, where the data has them
+    previews: Previews = field(default_factory=dict)  # text or image path by item, where the data has them
 
     @overload
     def __getitem__(self, place: int) -> Suggestion: ...
@@ -83,7 +83,7 @@ class Suggestions(Sequence[Suggestion]):
                 **asdict(one),
                 "probability": round(one.probability, 4),
                 "audit": "" if one.audit is None else one.audit,
-                **self.contents.get(one.item, {}),
+                **self.previews.get(one.item, {}),
             }
             for one in self.suggestions
         ]
@@ -130,12 +130,12 @@ def write_all(folder: Path, found: Suggestions, about: dict[str, Any]) -> None:
         raise UserError(f"the folder '{folder}' cannot be made: {error.strerror}") from None
     found.to_csv(folder / FILES[0])
     write_text(folder / FILES[1], "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in found.rows()))
-    write_json(folder / FILES[2], [task_of(one, found.contents) for one in found])
-    write_text(folder / FILES[3], page_of(found.contents))
+    write_json(folder / FILES[2], [task_of(one, found.previews) for one in found])
+    write_text(folder / FILES[3], page_of(found.previews))
     write_json(folder / FILES[4], {**about, **found.summary()})
 
 
-def task_of(one: Suggestion, contents: Contents) -> dict[str, Any]:
+def task_of(one: Suggestion, previews: Previews) -> dict[str, Any]:
     """One task per suggestion: yes, no and unsure are then three different answers."""
     likely = one.probability >= 0.5
     guess = "yes" if (one.was != "positive") == likely else "no"
@@ -150,15 +150,15 @@ def task_of(one: Suggestion, contents: Contents) -> dict[str, Any]:
             "probability": round(one.probability, 4),
             "audit": one.audit,
             "text": one.item,
-            **contents.get(one.item, {}),
+            **previews.get(one.item, {}),
         },
         "predictions": [{"model_version": "raretag", "score": round(one.probability, 4), "result": [result]}],
     }
 
 
-def page_of(contents: Contents) -> str:
+def page_of(previews: Previews) -> str:
     """The labelling interface: the item, the question, three answers."""
-    images = any("image" in value for value in contents.values())
+    images = any("image" in value for value in previews.values())
     item = '<Image name="item" value="$image"/>' if images else '<Text name="item" value="$text"/>'
     return (
         "<View>\n"
