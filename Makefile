@@ -25,6 +25,7 @@ test-slow: $(READY) ## the rest
 
 docs: $(READY) ## the page of methods, from their docstrings
 	$(BIN)/python docs/generate.py
+	$(BIN)/python docs/public_api.py
 
 check: $(READY) ## lint, format, types, architecture
 	$(BIN)/ruff check .

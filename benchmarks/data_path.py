@@ -25,8 +25,8 @@ from torch import Tensor
 
 from raretag.config.settings import compose
 from raretag.core.context import Context
+from raretag.engine.batches import cut
 from raretag.engine.fit import fit
-from raretag.engine.loader import cut
 from raretag.engine.prepare import Prepared, build_fabric, prepare
 
 HERE = Path(__file__).parent

@@ -19,7 +19,7 @@ import torch
 
 from raretag.config.settings import compose
 from raretag.core.targets import Targets
-from raretag.engine.evaluate import logits_of
+from raretag.engine.batches import logits_of
 from raretag.engine.out_of_fold import fit_quietly
 from raretag.engine.prepare import build_fabric, prepare
 from raretag.metrics.partial_labels import METRICS, partial_truth

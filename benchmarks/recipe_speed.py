@@ -22,7 +22,7 @@ from raretag.core.registry import build
 from raretag.core.targets import LabelStatistics, Targets
 from raretag.engine.fit import features
 from raretag.engine.prepare import build_fabric, prepare
-from raretag.solvers.strength import STRENGTHS
+from raretag.solvers.regression import STRENGTHS
 
 SETS = {
     "voc_mlt": ["data.name=voc_mlt", "data.size=160", "encoder.name=efficientnet_lite"],

@@ -24,7 +24,7 @@ from raretag.config.settings import Config, compose
 from raretag.core import chance
 from raretag.data.dataset import DataSet
 from raretag.data.sources import group_counts, load
-from raretag.engine.evaluate import logits_of
+from raretag.engine.batches import logits_of
 from raretag.engine.out_of_fold import fit_quietly, out_of_fold
 from raretag.engine.prepare import build_fabric, prepare
 from raretag.labels.counts import groups

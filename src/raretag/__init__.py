@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from raretag.core.targets import LabelStatistics as LabelStatistics
     from raretag.core.targets import Targets as Targets
     from raretag.front import Run as Run
+    from raretag.front import print_results as print_results
     from raretag.front import train as train
     from raretag.labels.store import LabelStore as LabelStore
     from raretag.serve.model import Model as Model
@@ -59,14 +60,23 @@ _HOMES = {
     "Listener": "raretag.core.listener:Listener",
     "train": "raretag.front:train",
     "Run": "raretag.front:Run",
+    "print_results": "raretag.front:print_results",
     "load": "raretag.serve.model:load",
     "Model": "raretag.serve.model:Model",
     "suggest": "raretag.suggest.job:suggest",
     "UserError": "raretag.core.errors:UserError",
+    # rooms
+    "data": "raretag.data",
+    "labels": "raretag.labels",
+    "methods": "raretag.methods",
+    "metrics": "raretag.metrics",
+    "models": "raretag.models",
+    "objective": "raretag.objective",
+    "sampling": "raretag.sampling",
+    "solvers": "raretag.solvers",
+    "streamed": "raretag.streamed",
 }
-_ROOMS = ("data", "labels", "methods", "metrics", "models", "objective", "sampling", "solvers", "streamed")
-
-__getattr__, _names = lazy.exports(__name__, _HOMES | {room: f"raretag.{room}" for room in _ROOMS})
+__getattr__, _names = lazy.exports(__name__, _HOMES)
 __all__ = [*_names(), "__version__"]
 
 

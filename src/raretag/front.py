@@ -22,8 +22,8 @@ from raretag.runs.record import Metrics
 if TYPE_CHECKING:
     from raretag.serve.predictions import Predictions
 
-Data = DataSet | str | Path | tuple[Any, Any]
-Chosen = str | Mapping[str, Any] | Method | Solver | type[Method] | Callable[..., Any]
+Data = DataSet | str | Path | tuple[Any, Any] | Mapping[str, Any]
+Chosen = str | Mapping[str, Any] | Method | Solver | type[Method] | type[Solver] | Callable[..., Any]
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ class Run(runs.Run):
 
 def train(
     data: Data,
-    model: nn.Module | None = None,
+    model: nn.Module | str | Mapping[str, Any] | None = None,
     method: Chosen = "auto",
     *,
     out: Path | str | None = None,
@@ -63,13 +63,16 @@ def train(
 ) -> Run:
     """Train, measure, and return the run; with `out` it is also written into a folder.
 
-    data        a data set (`raretag.data.from_arrays` and its like), a pair (X, Y) of arrays, a file, or a name
-    model       any module from inputs to logits; None: what suits the data
-    method      a name (`raretag list methods`), {"name": ..., option: value}, a method or a solver, or a loss of your
-                own: a function of (logits, targets) that gives a number
-    listener    gets messages and progress; None: a progress bar
-    settings    as on the command line: epochs=5 or batch_size=64 (of the section `train`), seed=1, and whole sections
-                such as sampler="class_aware", head={"name": "cosine"}, data={"hide": "ppl", "keep": 0.4}
+    Args:
+        data: A data set (`raretag.data.from_arrays` and its like), a pair (X, Y) of arrays, a file, the name of a data
+            set, or {"name": ..., option: value}.
+        model: Any module from inputs to logits, a name, or {"name": ..., option: value}; None: what suits the data.
+        method: A name (`raretag list methods`), {"name": ..., option: value}, a method, a solver or a class of either,
+            or a loss of your own: a function of (logits, targets) that gives a number.
+        out: The folder of the run; `overwrite` replaces one that exists, `resume` continues it.
+        listener: Gets messages and progress. None: a progress bar.
+        settings: As on the command line: epochs=5 or batch_size=64 (of the section `train`), seed=1, and whole
+            sections such as sampler="class_aware" or head={"name": "cosine", "scale": 20.0}.
 
     >>> import numpy as np
     >>> X = np.random.default_rng(0).normal(size=(120, 4)).astype("float32")
@@ -78,15 +81,20 @@ def train(
     ('committee', (2, 4))
     """
     own: Method | Solver | None = None
-    if isinstance(method, (str, Mapping)):
-        config = configuration(data, method, settings)
-    else:
-        if isinstance(method, (Method, Solver)):
-            own = method
-        else:
-            own = method() if isinstance(method, type) else OwnLoss(method)
-        config = configuration(data, _name_of(method), settings)
-    brought = {"data": _data_set(data), "model": model, "method": own, "resume": resume, "overwrite": overwrite}
+    if isinstance(method, (Method, Solver)):
+        own = method
+    elif not isinstance(method, (str, Mapping, type)):
+        own = OwnLoss(method)
+    named = method if isinstance(method, (str, Mapping)) else _name_of(method)
+    sections = {"model": model} if isinstance(model, (str, Mapping)) else {}
+    config = configuration(data, named, {**sections, **settings})
+    brought: dict[str, Any] = {
+        "data": _data_set(data),
+        "model": model if isinstance(model, nn.Module) else None,
+        "method": own,
+        "resume": resume,
+        "overwrite": overwrite,
+    }
     if listener is None:
         from raretag.cli.progress import run_with_bar
 
@@ -94,8 +102,15 @@ def train(
     else:
         from raretag.engine.run import run
 
-        found = run(config, out, listener=listener, **brought)  # type: ignore[arg-type]
+        found = run(config, out, listener=listener, **brought)
     return Run(**{field.name: getattr(found, field.name) for field in fields(runs.Run)})
+
+
+def print_results(found: Mapping[str, Run]) -> None:
+    """Print a table with a row per run: `print_results({"plain": first, "focal": second})`."""
+    from raretag.cli.train import print_results as show
+
+    show({name: run.record for name, run in found.items()})
 
 
 def configuration(data: Any, method: str | Mapping[str, Any], settings: Mapping[str, Any]) -> Config:
@@ -107,6 +122,8 @@ def configuration(data: Any, method: str | Mapping[str, Any], settings: Mapping[
     tree: dict[str, Any] = {"method": {"name": method} if isinstance(method, str) else dict(method)}
     if isinstance(data, (str, Path)):
         tree["data"] = data_of(str(data))
+    elif isinstance(data, Mapping):
+        tree["data"] = dict(data)
     for key, value in settings.items():
         path = key.replace("__", ".")
         if path in Train.model_fields:
@@ -127,7 +144,7 @@ _NAMED = ("data", "encoder", "model", "branches", "head", "sampler")
 
 def _data_set(data: Data) -> DataSet | None:
     """None: the configuration names the data."""
-    if isinstance(data, (str, Path)):
+    if isinstance(data, (str, Path, Mapping)):
         return None
     if isinstance(data, DataSet):
         return data

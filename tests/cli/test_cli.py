@@ -162,6 +162,12 @@ def test_help_shows_no_value_beside_a_flag(command, tmp_path):
     assert "bool" not in shown.stdout
 
 
+def test_a_misspelt_command_is_answered_with_the_nearest(tmp_path):
+    done = raretag("trian", cwd=tmp_path)
+    assert done.returncode == 2
+    assert done.stderr == "raretag: there is no command 'trian'; did you mean 'train'?\n"
+
+
 def test_minutes_without_recommend_are_refused(tmp_path):
     done = raretag("inspect", "digits", "--minutes", "3", cwd=tmp_path)
     assert done.returncode == 2

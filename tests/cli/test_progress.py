@@ -51,7 +51,8 @@ def test_the_bar_needs_no_command_line():
 def test_former_names_of_options_still_work(old, new, monkeypatch):
     from typer.core import TyperCommand
 
-    from raretag.cli.suggest import Suggest
+    from raretag.cli.main import Command
 
     monkeypatch.setattr(TyperCommand, "parse_args", lambda self, ctx, args: args)
-    assert Suggest("suggest").parse_args(None, ["run", old, "--folds", "2"]) == ["run", new, "--folds", "2"]
+    assert Command("suggest").parse_args(None, ["run", old, "--folds", "2"]) == ["run", new, "--folds", "2"]
+    assert Command("train").parse_args(None, [old]) == [old]

@@ -10,10 +10,12 @@ import torch
 from safetensors.numpy import save_file
 from scipy import sparse
 
+from raretag.config.settings import compose
 from raretag.core.errors import UserError
 from raretag.data.inputs.described import inputs_from
 from raretag.data.inputs.features import Features, Scale
 from raretag.data.table import Table
+from raretag.engine.prepare import build_fabric, prepare
 from support.written_tables import csv, labelled
 
 
@@ -92,3 +94,19 @@ def test_scales_of_large_numbers_lose_nothing():
     values = np.random.default_rng(0).normal(1e8, 1.0, (10_000, 1))
     scale = Scale.of(values, np.arange(10_000))
     assert scale.std == pytest.approx(values.std(axis=0), rel=1e-6)
+
+
+def test_features_of_a_wide_table_are_standardised_once(write):
+    """By the data; the model only gives rows one length, with the numbers of standardising twice."""
+    values = np.random.default_rng(0).normal(5, 3, (60, 40))
+    values[:, 7] = 2.0
+    header = ",".join([*(f"x{i}" for i in range(40)), "tags"])
+    lines = [",".join(f"{v:.4f}" for v in row) + f",{'a' if i % 2 else 'b'}" for i, row in enumerate(values)]
+    data = Table(file=write("a.csv", "\n".join([header, *lines, ""]))).load()
+    rows = data.train.inputs.batch(torch.arange(len(data.train)))
+    prepared = {}
+    for rule in ("auto", "dense"):
+        config = compose(None, [f"data.prepare={rule}", "model.name=mlp", "model.layers=0"])
+        made = prepare(config, build_fabric(config.train), data=data)
+        prepared[made.config.data.prepare] = made.training.model.get_submodule("backbone")(rows)
+    assert torch.allclose(prepared["standardised"], prepared["dense"], atol=1e-6)

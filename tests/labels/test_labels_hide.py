@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from raretag.config.settings import compose
 from raretag.core.errors import UserError
 from raretag.labels.hide import hide
 from raretag.labels.store import LabelStore
@@ -165,3 +166,7 @@ def test_coco_keeps_as_many_labels_as_the_definition_says() -> None:
     assert sum(map(len, alone)) == sum(map(len, plain)) + rescued
     empty = 0.6**sizes  # the chance that an image loses all
     assert abs(rescued - empty.sum()) < 5 * np.sqrt((empty * (1 - empty)).sum())
+
+
+def test_the_old_name_of_none_is_read_and_not_written():
+    assert compose(None, ["data.hide=fal"]).data.hide == compose(None, []).data.hide == "none"

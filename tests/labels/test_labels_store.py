@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy import sparse
 
+from raretag.core import registry
 from raretag.core.errors import UserError
 from raretag.labels.counts import DENSE_UP_TO, count
 from raretag.labels.store import LabelStore
@@ -255,3 +256,12 @@ MISTAKES = {
 def test_mistakes_are_named(message: str) -> None:
     with pytest.raises(UserError, match=message):
         MISTAKES[message]()
+
+
+def test_a_sampler_is_built_by_its_name_over_the_positives():
+    store = LabelStore.from_lists([["a"]] * 5 + [["b"]] + [[]])
+    assert np.array_equal(store.positives.toarray(), np.nan_to_num(store.dense()))
+    ours = registry.build("sampling", "class_aware", {"run": 1}, positives=store.positives, seed=4)
+    assert torch.equal(store.sampler("class_aware", seed=4, run=1).epoch(2), ours.epoch(2))
+    with pytest.raises(UserError, match="did you mean 'class_aware'"):
+        store.sampler("class_awar")

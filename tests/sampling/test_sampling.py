@@ -9,7 +9,7 @@ from scipy.sparse import csr_array
 
 from raretag.core import registry as registry
 from raretag.core.errors import UserError
-from raretag.engine.loader import cut, share
+from raretag.engine.batches import cut, share
 from raretag.sampling.stream import Stream
 from support.paths import DATA
 

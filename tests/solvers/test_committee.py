@@ -13,7 +13,7 @@ from raretag.core.registry import build
 from raretag.core.targets import Targets
 from raretag.data.arrays import from_arrays
 from raretag.solvers.committee import Committee, highest
-from raretag.solvers.strength import mean_precision
+from raretag.solvers.regression import mean_precision
 from support.runs import run
 
 

@@ -15,7 +15,7 @@ from raretag.config.settings import compose
 from raretag.core.targets import Targets
 from raretag.data.arrays import from_arrays
 from raretag.metrics.precision_curve import average_precision
-from raretag.solvers.strength import mean_precision, solved
+from raretag.solvers.regression import mean_precision, solved
 from support.runs import run
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from raretag.cli.screen import screen
+from raretag.cli.progress import screen
 from raretag.core.errors import UserError
 
 if TYPE_CHECKING:

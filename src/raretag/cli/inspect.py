@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from raretag.cli.screen import screen
+from raretag.cli.progress import screen
 from raretag.core.errors import UserError
 
 if TYPE_CHECKING:

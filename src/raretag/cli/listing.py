@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from raretag.cli.screen import screen
+from raretag.cli.progress import screen
 
 if TYPE_CHECKING:
     from raretag.core.registry import Entry

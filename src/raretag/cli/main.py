@@ -1,33 +1,89 @@
-"""The `raretag` command. Each command has a file of its own, which loads what it needs when it is called."""
+"""The `raretag` command. Each command has a file of its own, which is loaded when it is called."""
 
 from __future__ import annotations
 
 import os
 import sys
-from typing import Annotated, Any
+from importlib import import_module
+from typing import Annotated, Any, ClassVar
 
 import typer
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
+from typer.main import get_command
 
 from raretag import __version__
-from raretag.cli import bench, inspect, labels, listing, predict, report, suggest, train
 from raretag.core.errors import UserError
+from raretag.core.registry import nearest
+
+COMMANDS = {
+    "list": "raretag.cli.listing:list_",
+    "inspect": "raretag.cli.inspect:inspect",
+    "train": "raretag.cli.train:train",
+    "report": "raretag.cli.report:report",
+    "predict": "raretag.cli.predict:predict",
+    "tune": "raretag.cli.predict:tune",
+    "export": "raretag.cli.predict:export",
+    "suggest": "raretag.cli.suggest:suggest",
+    "bench": "raretag.cli.bench:bench",
+    "figure": "raretag.cli.report:figure",
+}
+LABELS = {"apply": "raretag.cli.labels:apply"}
+FORMER_OPTIONS = {  # names that keep working
+    "suggest": {
+        "--most": "--max-missing",
+        "--wrong": "--max-wrong",
+        "--quota": "--even-share",
+        "--kept": "--marked-share",
+        "--answers-from-truth": "--simulate-answers",
+    }
+}
+
+
+class Command(TyperCommand):
+    """Its help shows no type beside a flag: `--resume`, not `--resume <bool>`. Understands former names of options."""
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        return without_types_of_flags(super().get_params(ctx))
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        former = FORMER_OPTIONS.get(self.name or "", {})
+        words = [word.partition("=") for word in args]
+        return super().parse_args(ctx, ["".join((former.get(name, name), *rest)) for name, *rest in words])
 
 
 class Commands(TyperGroup):
-    """A group of commands whose help shows no type beside a flag: `--resume`, not `--resume <bool>`."""
+    """Loads a command when it is called, or when its help is shown."""
+
+    table: ClassVar[dict[str, str]] = COMMANDS
+    groups: ClassVar[tuple[str, ...]] = ("labels",)
 
     def get_params(self, ctx: Any) -> list[Any]:
-        return bare_flags(super().get_params(ctx))
+        return without_types_of_flags(super().get_params(ctx))
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        return [*self.table, *self.groups]
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        command = super().get_command(ctx, cmd_name)
-        if command is not None:
-            bare_flags(command.get_params(ctx))
-        return command
+        if cmd_name not in self.table:
+            return super().get_command(ctx, cmd_name)
+        module, _, function = self.table[cmd_name].partition(":")
+        alone = typer.Typer(add_completion=False)
+        alone.command(cmd_name, cls=Command)(getattr(import_module(module), function))
+        return get_command(alone)
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        known = self.list_commands(ctx)
+        if args and args[0] not in known:
+            raise UserError(f"there is no command '{args[0]}'; {nearest(args[0], known)}")
+        return super().resolve_command(ctx, args)
 
 
-def bare_flags(parameters: list[Any]) -> list[Any]:
+class LabelCommands(Commands):
+    table = LABELS
+    groups = ()
+
+
+def without_types_of_flags(parameters: list[Any]) -> list[Any]:
     for one in parameters:
         if getattr(one, "is_flag", False):
             one.metavar = ""
@@ -41,7 +97,8 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-labels_app = typer.Typer(cls=Commands, help="Bring people's answers into the labels.", no_args_is_help=True)
+labels_app = typer.Typer(cls=LabelCommands, no_args_is_help=True)
+app.add_typer(labels_app, name="labels")
 
 
 def main() -> None:
@@ -73,17 +130,3 @@ def options(
 @labels_app.callback()
 def labels_options() -> None:
     """Bring people's answers into the labels."""
-
-
-app.command("list")(listing.list_)
-app.command("inspect")(inspect.inspect)
-app.command("bench")(bench.bench)
-app.command("figure")(report.figure)
-app.command("train")(train.train)
-app.command("report")(report.report)
-app.command("predict")(predict.predict)
-app.command("tune")(predict.tune)
-app.command("suggest", cls=suggest.Suggest)(suggest.suggest)
-app.command("export")(predict.export)
-labels_app.command("apply")(labels.apply)
-app.add_typer(labels_app, name="labels")

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from raretag.cli.screen import screen
+from raretag.cli.progress import screen
 from raretag.core.errors import UserError
 
 Run = Annotated[Path, typer.Argument(help="A run folder, as `raretag train` leaves it.")]

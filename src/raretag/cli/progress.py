@@ -1,4 +1,8 @@
-"""Progress bars on standard error, or in a notebook. Outside a terminal only messages are printed."""
+"""What is printed while a command works: lines and progress bars, in a terminal or a notebook.
+
+Text is printed as it is: labels and paths are not markup, and long lines are left to the terminal. Outside a terminal
+only messages are printed, and the last state of a bar.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +12,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from rich.console import Console
 from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
@@ -19,12 +24,16 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
-from raretag.cli.screen import screen
 from raretag.core.listener import Listener, Step
 
 if TYPE_CHECKING:
     from raretag.config.settings import Config
     from raretag.runs.run import Run
+
+
+def screen(*, error: bool = False) -> Console:
+    """Standard output, or standard error for what is not the result."""
+    return Console(stderr=error, highlight=False, markup=False, soft_wrap=True)
 
 
 class Messages(Listener):

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from raretag.cli.screen import screen
+from raretag.cli.progress import screen
 from raretag.core.errors import UserError
 
 

@@ -3,34 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
-from typer.core import TyperCommand
 
-from raretag.cli.screen import screen
+from raretag.cli.progress import screen
 from raretag.core.errors import UserError
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from raretag.suggest.listing import Suggestions
-
-OLD_NAMES = {  # the options' former names, which keep working
-    "--most": "--max-missing",
-    "--wrong": "--max-wrong",
-    "--quota": "--even-share",
-    "--kept": "--marked-share",
-    "--answers-from-truth": "--simulate-answers",
-}
-
-
-class Suggest(TyperCommand):
-    """Understands the old names of its options too."""
-
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        words = [word.partition("=") for word in args]
-        return super().parse_args(ctx, ["".join((OLD_NAMES.get(name, name), *rest)) for name, *rest in words])
 
 
 def suggest(

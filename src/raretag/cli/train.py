@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from raretag.cli.screen import screen
+from raretag.cli.progress import screen
 from raretag.core.errors import UserError
 
 if TYPE_CHECKING:
     from raretag.config.settings import Config
     from raretag.runs.record import Record
+
+GROUPS = ("head", "medium", "tail")
 
 
 def train(
@@ -42,7 +45,6 @@ def train(
     Without arguments: the embedded long-tailed digits with the method that suits them.
     """
     from raretag.config.settings import compose
-    from raretag.report.overview import print_results
     from raretag.runs.folder import is_finished, refuse_existing
     from raretag.runs.record import read_record
 
@@ -62,7 +64,7 @@ def train(
     if resume and is_finished(folder):
         if is_first_process():
             record = read_record(folder)
-            print_results({row_name(record): record}, screen())
+            print_results({row_name(record): record})
             screen().print(f"{folder} is finished, so nothing was done; `raretag report {folder}` explains it")
         return
     name = "" if settings.method.name == "auto" else f"{settings.method.name} "
@@ -80,7 +82,7 @@ def train(
     except KeyboardInterrupt:
         screen(error=True).print(f"stopped; `raretag train --resume {folder}` continues")
         raise SystemExit(130) from None
-    print_results({row_name(record): record}, screen())
+    print_results({row_name(record): record})
     screen().print(f"in {folder}; `raretag report {folder}` explains it")
 
 
@@ -162,3 +164,35 @@ def check_names(settings: Config) -> None:
     for room, chosen in [*rooms.items(), ("models", settings.encoder)]:
         if chosen.name not in ("auto", "none"):
             registry.refuse_unknown(room, chosen.name)
+
+
+def print_results(records: Mapping[str, Record]) -> None:
+    """Print one row per run: mAP by group, F1, exact match, and how many classes could not be measured.
+
+    `records` are those of finished runs on the same data, by the name of the row: {"focal": run.record}.
+    """
+    from rich import box
+    from rich.table import Table
+
+    from raretag.runs.record import changes_to_labels
+
+    console, first = screen(), next(iter(records.values()))
+    title = f"test set of {first.data.name}{changes_to_labels(first.config['data'])}, in %"
+    rows = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
+    rows.add_column("method", no_wrap=True)
+    for name in ("mAP", *GROUPS, "F1", "F1*", "exact", "excluded"):
+        rows.add_column(name, justify="right")
+    for name, record in records.items():
+        final = record.metrics.final
+        tuned = None if final.F1_tuned is None else final.F1_tuned.total
+        values = [*(final.mAP.of(group) for group in ("total", *GROUPS)), final.F1.total, tuned, final.exact_match]
+        cells = ("-" if value is None else f"{100 * value:.1f}" for value in values)
+        rows.add_row(name, *cells, str(len(final.excluded_classes)))
+    console.print(rows)
+    low, high = first.groups.edges
+    sizes = ", ".join(f"{name} {len(first.groups.members[name])}" for name in GROUPS)
+    console.print(
+        f"classes by training positives before hiding: {sizes} (edges {low}, {high})\n"
+        "F1: macro, at 0.5; F1*: at thresholds tuned on validation; exact: exact match of all labels\n"
+        "excluded: classes that the test set cannot measure"
+    )

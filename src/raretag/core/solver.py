@@ -23,9 +23,9 @@ class Solver(ABC):
     def solve(self, features: Features, head: nn.Module, listener: Listener) -> None:
         """Fill the parameters of `head` from feature vectors [N, D] and their labels; the same on every process."""
 
+    @abstractmethod
     def vital_signs(self) -> dict[str, float]:
         """Numbers for the log, such as the strength that was chosen."""
-        return {}
 
     def learned(self) -> dict[str, Any]:
         """What a later run may want to know, ready for JSON; it goes into the record."""

@@ -173,7 +173,7 @@ def as_inputs(values: Any) -> Inputs:
         return Features(values)
     if not isinstance(values, (np.ndarray, Tensor)):
         raise UserError(f"inputs are a {type(values).__name__}; expected an array, a tensor, a scipy matrix, or texts")
-    tensor = torch.as_tensor(values)
+    tensor = torch.as_tensor(np.require(values, requirements="W") if isinstance(values, np.ndarray) else values)
     if tensor.ndim < 2:
         raise UserError(f"inputs have shape {tuple(tensor.shape)}; expected [N, ...], one row for each item")
     tensor = tensor.float()

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from raretag.core.files import cache_folder, replacing
 from raretag.core.listener import Listener
 from raretag.data.dataset import DataSet, Items, TensorInputs
-from raretag.engine.loader import inputs_of
+from raretag.engine.batches import inputs_of
 from raretag.models.pretrained import add_weights
 
 SAMPLE = 16  # items whose inputs are part of the hash

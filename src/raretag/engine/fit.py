@@ -23,8 +23,7 @@ from raretag.core.method import Method
 from raretag.core.protocols import Sampler
 from raretag.core.targets import Targets
 from raretag.data.dataset import Items
-from raretag.engine.evaluate import features_of, placed
-from raretag.engine.loader import cut, inputs_of, share
+from raretag.engine.batches import cut, features_of, inputs_of, placed, share
 from raretag.labels.store import LabelStore
 
 

@@ -24,8 +24,8 @@ from raretag.core.targets import LabelStatistics
 from raretag.data.dataset import DataSet, Items
 from raretag.data.sources import group_counts, load
 from raretag.engine.auto import choose_method, resolve_auto, unused_settings
+from raretag.engine.batches import logits_of, placed
 from raretag.engine.encode import encoded
-from raretag.engine.evaluate import logits_of, placed
 from raretag.engine.fit import Training
 from raretag.labels.counts import groups
 from raretag.models.assemble import build_backbone, build_model

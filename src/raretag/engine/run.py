@@ -19,8 +19,8 @@ from raretag.core.method import Method
 from raretag.core.solver import Solver
 from raretag.data.dataset import DataSet
 from raretag.engine import checkpoint
+from raretag.engine.batches import features_of
 from raretag.engine.checkpoint import Best
-from raretag.engine.evaluate import features_of
 from raretag.engine.fit import Training, fit, stage_of
 from raretag.engine.measure import Measured, card_of, epoch_row, measure_run, solved_row
 from raretag.engine.prepare import Prepared, build_fabric, prepare

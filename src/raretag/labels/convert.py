@@ -104,8 +104,8 @@ def from_lists(
     both = np.intersect1d(sets[0].keys(count), sets[1].keys(count), assume_unique=True)
     if both.size:
         row, label = divmod(int(both[0]), count)
-        called = f"label {label}" if names is None else f"label {names[label]!r}"
-        raise UserError(f"row {row} lists {called} as positive and as negative; expected one of the two")
+        which = f"label {label}" if names is None else f"label {names[label]!r}"
+        raise UserError(f"row {row} lists {which} as positive and as negative; expected one of the two")
     return Entries.of_lists(sets[0], count, absent, sets[1] if absent == "unknown" else None), names
 
 

@@ -68,7 +68,7 @@ REGISTRY = {  # the name on the command line, and where its class is
     "splc": "raretag.methods.splc:Splc",
     "weak_negative": "raretag.methods.weak_negative:WeakNegative",
 }
-__getattr__, __dir__ = lazy.exports(__name__, {target.partition(":")[2]: target for target in REGISTRY.values()})
+__getattr__, __dir__ = lazy.exports(__name__, targets=REGISTRY.values())
 __all__ = __dir__()
 
 # The slots of the one equation that each method fills when no option is set; a test compares with the objects.

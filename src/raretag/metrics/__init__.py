@@ -67,7 +67,7 @@ if TYPE_CHECKING:
     from raretag.metrics.tuning import tune as tune
 
 _MODULES = {  # what each module offers
-    "bounds": (
+    "raretag.metrics.bounds": (
         "average_precision_bounds",
         "decision_bounds",
         "micro_bounds",
@@ -76,12 +76,12 @@ _MODULES = {  # what each module offers
         "Bracket",
         "binned_average_precision",
     ),
-    "calibration": (
+    "raretag.metrics.calibration": (
         "best_f1_thresholds",
         "calibration_error",
         "class_calibration_error",
     ),
-    "decisions": (
+    "raretag.metrics.decisions": (
         "decide",
         "DecisionCounts",
         "precision",
@@ -98,24 +98,24 @@ _MODULES = {  # what each module offers
         "hamming_loss",
         "least_frequent",
     ),
-    "evaluation": (
+    "raretag.metrics.evaluation": (
         "evaluate",
         "grouped_means",
         "GroupedMeans",
     ),
-    "intervals": (
+    "raretag.metrics.intervals": (
         "bootstrap",
         "paired_difference",
         "paired_differences",
         "Interval",
         "Difference",
     ),
-    "partial_labels": ("partial_truth", "HiddenCounts", "hidden_recall", "micro_hidden_recall"),
-    "precision_curve": (
+    "raretag.metrics.partial_labels": ("partial_truth", "HiddenCounts", "hidden_recall", "micro_hidden_recall"),
+    "raretag.metrics.precision_curve": (
         "average_precision",
         "mean_average_precision",
     ),
-    "ranking": (
+    "raretag.metrics.ranking": (
         "RankingSums",
         "precision_at",
         "ndcg_at",
@@ -126,13 +126,11 @@ _MODULES = {  # what each module offers
         "PropensityCounts",
         "propensity_scored_precision_at",
     ),
-    "scored": ("Scored",),
-    "tuning": (
+    "raretag.metrics.scored": ("Scored",),
+    "raretag.metrics.tuning": (
         "tune",
         "Tuned",
     ),
 }
-__getattr__, __dir__ = lazy.exports(
-    __name__, {name: f"{__name__}.{module}:{name}" for module, names in _MODULES.items() for name in names}
-)
+__getattr__, __dir__ = lazy.exports(__name__, modules=_MODULES)
 __all__ = __dir__()

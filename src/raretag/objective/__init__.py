@@ -50,7 +50,5 @@ _MODULES = {  # what each module offers
     "raretag.objective.shapes": ("NegativeTolerance", "ObservedMargin"),
     "raretag.objective.weights": ("LabelWeights", "Product", "Rebalancing", "SideWeights"),
 }
-__getattr__, __dir__ = lazy.exports(
-    __name__, {name: f"{module}:{name}" for module, names in _MODULES.items() for name in names}
-)
+__getattr__, __dir__ = lazy.exports(__name__, modules=_MODULES)
 __all__ = __dir__()

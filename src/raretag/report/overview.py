@@ -1,19 +1,14 @@
-"""The results of runs as a table, for the first page and for the terminal; what was trained on what, and the doctor."""
+"""The results of runs as a table; what was trained on what, and the doctor."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from raretag.report.comparison import Comparison
 from raretag.report.doctor import Finding, examine
 from raretag.report.markup import Cell, percent, share, table, text
 from raretag.report.study import GROUPS, Study
-
-if TYPE_CHECKING:
-    from rich.console import Console
-
-    from raretag.runs.record import Record
+from raretag.runs.record import changes_to_labels
 
 WORD = {"bad": "Serious", "warn": "Look here", "note": "Note", "good": "Good"}
 
@@ -45,40 +40,6 @@ def results(studies: list[Study], comparison: Comparison | None) -> str:
     if comparison is not None:
         legend += f"; ±: 95 % bootstrap interval over test items ({comparison.resamples:,} resamples)"
     return f'{shown}<p class="quiet">{text(legend)}.</p>'
-
-
-def print_results(records: Mapping[str, Record], console: Console | None = None) -> None:
-    """Print one row per run: mAP by group, F1, exact match, and how many classes could not be measured.
-
-    `records` are those of finished runs on the same data, by the name of the row: {"focal": run.record}.
-    """
-    from rich import box
-    from rich.console import Console
-    from rich.table import Table
-
-    screen = console or Console(markup=False, highlight=False)
-    plain = {name: record.to_json() for name, record in records.items()}
-    first = next(iter(plain.values()))
-    title = f"test set of {first['data']['name']}{changes_to_labels(first['config']['data'])}, in %"
-    rows = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
-    rows.add_column("method", no_wrap=True)
-    for name in ("mAP", *GROUPS, "F1", "F1*", "exact", "excluded"):
-        rows.add_column(name, justify="right")
-    for name, record in plain.items():
-        final = record["metrics"]["final"]
-        values = [final["mAP"][group] for group in ("total", *GROUPS)]
-        values += [final["F1"]["total"], final["F1_tuned"]["total"], final["exact_match"]]
-        cells = ("-" if value is None else percent(value) for value in values)
-        rows.add_row(name, *cells, str(len(final["excluded_classes"])))
-    screen.print(rows)
-    low, high = first["groups"]["edges"]
-    sizes = ", ".join(f"{name} {len(first['groups'][name])}" for name in GROUPS)
-    screen.print(
-        f"classes by training positives before hiding: {sizes} (edges {low}, {high})\n"
-        "F1: macro, at 0.5; F1*: at thresholds tuned on validation; exact: exact match of all labels\n"
-        "excluded: classes that the test set cannot measure",
-        highlight=False,
-    )
 
 
 def trained(study: Study) -> str:
@@ -127,15 +88,6 @@ def _finding(finding: Finding) -> str:
 
 def _without_evidence() -> str:
     return '<p class="quiet">Predictions of single items are not available, so only means could be examined.</p>'
-
-
-def changes_to_labels(data: Mapping[str, Any]) -> str:
-    """What was done to the training labels on purpose, in words."""
-    done = [] if data["longtail"] == "none" else [f"long tail: {data['longtail']}"]
-    if data["hide"] not in ("fal", "none"):
-        kept = f", {100 * data['keep']:g} % kept" if data["keep"] else ""
-        done.append(f"training labels hidden: {data['hide'].upper()}{kept}")
-    return f" ({'; '.join(done)})" if done else ""
 
 
 def _known(study: Study) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import platform
+from collections.abc import Mapping
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -44,6 +45,8 @@ class Metrics(_Open):
     mAP: Means = Field(default_factory=Means)  # noqa: N815
     F1: Means = Field(default_factory=Means)  # at a probability of 0.5
     F1_tuned: Means | None = None  # at the thresholds of the run
+    exact_match: float | None = None
+    excluded_classes: list[int] = Field(default_factory=list)  # that the items cannot measure
     precision: Means | None = None
     recall: Means | None = None
     micro_F1: float | None = None  # noqa: N815
@@ -145,6 +148,19 @@ def read_record(folder: Path) -> Record:
         raise UserError(f"'{path}' is not the record of a run") from None
     except (ValueError, OSError) as error:
         raise UserError(f"'{path}' cannot be read: {error}") from None
+
+
+def changes_to_labels(data: Mapping[str, Any]) -> str:
+    """What was done to the training labels on purpose, in words; `data` is that section of the configuration.
+
+    >>> changes_to_labels({"longtail": "none", "hide": "ppl", "keep": 0.4})
+    ' (training labels hidden: PPL, 40 % kept)'
+    """
+    done = [] if data["longtail"] == "none" else [f"long tail: {data['longtail']}"]
+    if data["hide"] not in ("none", "fal"):  # fal: the name of none in older records
+        kept = f", {100 * data['keep']:g} % kept" if data["keep"] else ""
+        done.append(f"training labels hidden: {data['hide'].upper()}{kept}")
+    return f" ({'; '.join(done)})" if done else ""
 
 
 def environment(threads: int) -> dict[str, Any]:

@@ -24,7 +24,6 @@ REGISTRY = {  # the name on the command line, and where its class is
     "uniform": "raretag.sampling.epochs:Uniform",
 }
 __getattr__, __dir__ = lazy.exports(
-    __name__,
-    {target.partition(":")[2]: target for target in REGISTRY.values()} | {"Stream": "raretag.sampling.stream:Stream"},
+    __name__, targets=REGISTRY.values(), modules={"raretag.sampling.stream": ["Stream"]}
 )
 __all__ = __dir__()

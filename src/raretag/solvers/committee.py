@@ -45,9 +45,8 @@ from raretag.core.errors import UserError
 from raretag.core.listener import Listener
 from raretag.core.solver import Features, Solver
 from raretag.models.heads.plain import WithSkip
-from raretag.solvers import logistic
 from raretag.solvers.members import Schedule, log_odds, trained
-from raretag.solvers.strength import Tried, choose, dense_rows, gathered, solved
+from raretag.solvers.regression import Tried, balanced_weights, choose, dense_rows, gathered, solved
 
 REGRESSION = 0.1  # of the time, more or less
 ENOUGH = 10  # training items for each column of the features
@@ -102,7 +101,7 @@ class Committee(Solver):
             head.skip.weight.copy_(theta[:, :-1])
             head.classify.bias.copy_(theta[:, -1])
             if self.members:
-                self.add_members(head, theta, x, positive, logistic.balanced(positive, counted), listener)  # step 2
+                self.add_members(head, theta, x, positive, balanced_weights(positive, counted), listener)  # step 2
 
     def add_members(
         self, head: WithSkip, theta: Tensor, x: Any, positive: Tensor, balanced: Tensor, listener: Listener
@@ -135,6 +134,9 @@ class Committee(Solver):
         """Where the training of a half begins and ends, in the time of the whole."""
         each = (1 - REGRESSION) / len(self.kinds)
         return REGRESSION + half * each, REGRESSION + (half + 1) * each
+
+    def vital_signs(self) -> dict[str, float]:
+        return {}
 
     def learned(self) -> dict[str, Any]:
         return {"held_out_mAP": self.tried}

@@ -33,7 +33,7 @@ from torch import nn
 from raretag.core.errors import UserError
 from raretag.core.listener import Listener
 from raretag.core.solver import Features, Solver
-from raretag.solvers.strength import Tried, choose, gathered, solved
+from raretag.solvers.regression import Tried, choose, gathered, solved
 
 
 class LogisticRegression(Solver):

@@ -14,11 +14,10 @@ if TYPE_CHECKING:
 
 __getattr__, __dir__ = lazy.exports(
     __name__,
-    {
-        "ListedTargets": "raretag.streamed.targets:ListedTargets",
-        "RowAdagrad": "raretag.streamed.row_adagrad:RowAdagrad",
-        "StreamedHead": "raretag.streamed.head:StreamedHead",
-        "listed_targets": "raretag.streamed.targets:listed_targets",
+    modules={
+        "raretag.streamed.head": ["StreamedHead"],
+        "raretag.streamed.row_adagrad": ["RowAdagrad"],
+        "raretag.streamed.targets": ["ListedTargets", "listed_targets"],
     },
 )
 __all__ = __dir__()

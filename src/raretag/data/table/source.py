@@ -7,6 +7,7 @@ negative, unless there is a column of negatives or the user says otherwise (`abs
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Literal
@@ -139,7 +140,7 @@ class Table:
         rows = np.arange(contents.items)
         return contents.labels.store(rows, contents.ids_of(rows), self.absent), self.absent or labels_default(roles)
 
-    def rewrite(self, states: dict[tuple[str, str], str], out: Path) -> None:
+    def rewrite(self, states: Mapping[tuple[str, str], str], out: Path) -> None:
         """The same file with the labels of some (item, label) in another state."""
 
         source, roles = self.opened()
