@@ -7,13 +7,14 @@ import json
 import numpy as np
 import pytest
 
+import raretag
 from raretag.config.settings import compose
 from raretag.core.errors import UserError
 from raretag.core.listener import Listener
 from raretag.data.arrays import from_arrays
 from raretag.engine import run as engine
-from raretag.suggest.answers import read
-from raretag.suggest.job import suggest
+from raretag.suggestions.answers import read
+from raretag.suggestions.job import suggest
 from support.served import train
 
 
@@ -80,3 +81,8 @@ def test_mistakes_are_one_line(tmp_path):
         suggest(tmp_path, quota=2.0)
     with pytest.raises(UserError, match="above 0 and below 1"):
         suggest(tmp_path, label_frequency=1.0)
+
+
+def test_the_public_name_stays_the_function_after_its_room_is_loaded():
+    assert raretag.suggest is suggest
+    assert raretag.suggest is suggest  # a room of the same name would hide it from now on
