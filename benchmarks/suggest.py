@@ -29,10 +29,10 @@ from raretag.engine.out_of_fold import fit_quietly, out_of_fold
 from raretag.engine.prepare import build_fabric, prepare
 from raretag.labels.counts import groups
 from raretag.labels.hide import hide
-from raretag.suggest.answers import Answer
-from raretag.suggest.listing import Suggestions
-from raretag.suggest.probabilities import estimate_probabilities
-from raretag.suggest.selection import Picked, list_suggestions, pick
+from raretag.suggestions.answers import Answer
+from raretag.suggestions.listing import Suggestions
+from raretag.suggestions.probabilities import estimate_probabilities
+from raretag.suggestions.selection import Picked, list_suggestions, pick
 
 RESULT = Path(__file__).parent / "results" / "suggest.json"
 FEATURES = ("train.recipe=features", "train.epochs=12")

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from raretag.labels.store import LabelStore as LabelStore
     from raretag.serve.model import Model as Model
     from raretag.serve.model import load as load
-    from raretag.suggest.job import suggest as suggest
+    from raretag.suggestions.job import suggest as suggest
 
 __version__ = "0.1.0"
 
@@ -63,7 +63,7 @@ _HOMES = {
     "print_results": "raretag.front:print_results",
     "load": "raretag.serve.model:load",
     "Model": "raretag.serve.model:Model",
-    "suggest": "raretag.suggest.job:suggest",
+    "suggest": "raretag.suggestions.job:suggest",
     "UserError": "raretag.core.errors:UserError",
     # rooms
     "data": "raretag.data",

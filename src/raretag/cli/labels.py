@@ -53,7 +53,12 @@ def apply(
         if not path.absolute().parent.is_dir():
             raise UserError(f"the folder of '{path}' does not exist")
 
-    from raretag.suggest.answers import apply_to_corrections, apply_to_table, read, write_log  # torch is loaded here
+    from raretag.suggestions.answers import (  # torch is loaded here
+        apply_to_corrections,
+        apply_to_table,
+        read,
+        write_log,
+    )
 
     given = [answer for path in answers for answer in read(path)]
     remark = ""

@@ -13,7 +13,7 @@ from raretag.core.errors import UserError
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from raretag.suggest.listing import Suggestions
+    from raretag.suggestions.listing import Suggestions
 
 
 def suggest(
@@ -59,9 +59,9 @@ def suggest(
     check_names(settings)
     folder = out or run / "suggestions"
 
-    from raretag.suggest import job  # torch is loaded here
-    from raretag.suggest.answers import read
-    from raretag.suggest.listing import refuse_existing, write_all
+    from raretag.suggestions import job  # torch is loaded here
+    from raretag.suggestions.answers import read
+    from raretag.suggestions.listing import refuse_existing, write_all
 
     refuse_existing(folder, overwrite=overwrite)
     options = job.SuggestOptions(max_missing, even_share, max_wrong, marked_share, folds)
@@ -89,7 +89,7 @@ def suggest(
 def print_suggestions(console: Console, found: Suggestions, folder: Path, *, simulated: bool) -> None:
     from rich.table import Table
 
-    from raretag.suggest.answers import YES
+    from raretag.suggestions.answers import YES
 
     table = Table(box=None, pad_edge=False, header_style="bold", title="the likeliest", title_justify="left")
     for name in ("rank", "item", "label", "group", "probability"):

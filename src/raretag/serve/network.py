@@ -16,7 +16,6 @@ from raretag.core import registry
 from raretag.core.errors import UserError
 from raretag.core.targets import LabelStatistics
 from raretag.models.assemble import build_backbone, build_model, width_after
-from raretag.models.pretrained import digest_of
 from raretag.runs.card import Card, check_weights
 
 
@@ -94,6 +93,8 @@ def load_encoder(card: Card) -> nn.Module | None:
     config = card.settings
     if config.encoder.name == "none":
         return None
+    from raretag.models.pretrained import digest_of
+
     torch.manual_seed(config.seed)  # an encoder without pretrained weights is a random one
     encoder = build_backbone(config.encoder, tuple(card.input_shape)).eval()
     if digest_of(encoder) != (card.encoder or {}).get("sha256"):

@@ -11,12 +11,12 @@ from raretag.core.errors import UserError
 from raretag.core.targets import Targets
 from raretag.labels.counts import groups
 from raretag.labels.store import LabelStore
-from raretag.suggest import answers as reading
-from raretag.suggest.answers import Answer
-from raretag.suggest.listing import task_of, write_all
-from raretag.suggest.probabilities import estimate_probabilities
-from raretag.suggest.promise import exact
-from raretag.suggest.selection import list_suggestions, pick
+from raretag.suggestions import answers as reading
+from raretag.suggestions.answers import Answer
+from raretag.suggestions.listing import task_of, write_all
+from raretag.suggestions.probabilities import estimate_probabilities
+from raretag.suggestions.promise import exact
+from raretag.suggestions.selection import list_suggestions, pick
 
 
 def world(seed, items=1500, labels=8, spread=2.5):

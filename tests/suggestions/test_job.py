@@ -12,8 +12,8 @@ from raretag.core.errors import UserError
 from raretag.core.listener import Listener
 from raretag.data.arrays import from_arrays
 from raretag.engine import run as engine
-from raretag.suggest.answers import read
-from raretag.suggest.job import suggest
+from raretag.suggestions.answers import read
+from raretag.suggestions.job import suggest
 from support.served import train
 
 

@@ -13,11 +13,11 @@ from torch import Tensor
 from raretag.core import chance
 from raretag.labels.corrections import Places
 from raretag.labels.store import LabelStore
-from raretag.suggest.answers import NO, YES, Answer
-from raretag.suggest.label_frequency import NEVER, Bools, Floats
-from raretag.suggest.listing import Suggestion, Suggestions
-from raretag.suggest.probabilities import EntryProbabilities, estimate_probabilities
-from raretag.suggest.promise import Audit, Promise, audit_answers, from_probabilities
+from raretag.suggestions.answers import NO, YES, Answer
+from raretag.suggestions.label_frequency import NEVER, Bools, Floats
+from raretag.suggestions.listing import Suggestion, Suggestions
+from raretag.suggestions.probabilities import EntryProbabilities, estimate_probabilities
+from raretag.suggestions.promise import Audit, Promise, audit_answers, from_probabilities
 
 CUTS = (50, 100, 200, 500, 1000, 2000, 5000)
 _PURPOSE = int.from_bytes(b"audit", "big")

@@ -12,7 +12,7 @@ from typing import Any, overload
 
 from raretag.core.errors import UserError
 from raretag.core.files import write_json, write_text
-from raretag.suggest.promise import Audit, Promise
+from raretag.suggestions.promise import Audit, Promise
 
 FILES = ("suggestions.csv", "suggestions.jsonl", "label-studio.json", "label-studio.xml", "summary.json")
 Previews = Mapping[str, Mapping[str, str]]  # by item: {"text": ...} or {"image": ...}

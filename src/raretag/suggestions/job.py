@@ -22,9 +22,9 @@ from raretag.labels.corrections import Places
 from raretag.labels.counts import groups
 from raretag.runs.card import read_card
 from raretag.runs.run import Run
-from raretag.suggest.answers import NO, YES, Answer, read
-from raretag.suggest.listing import Suggestion, Suggestions
-from raretag.suggest.selection import list_suggestions
+from raretag.suggestions.answers import NO, YES, Answer, read
+from raretag.suggestions.listing import Suggestion, Suggestions
+from raretag.suggestions.selection import list_suggestions
 
 _MOST_ENTRIES = 400_000_000  # N x C; scores of all entries are held in memory
 

@@ -20,8 +20,8 @@ from scipy.stats import rankdata
 
 from raretag.core.errors import UserError
 from raretag.core.targets import Targets
-from raretag.suggest.label_frequency import Bools, Floats, LabelFrequency, estimate_label_frequency, on_one_scale
-from raretag.suggest.promise import Promise, from_both, from_marks, passing
+from raretag.suggestions.label_frequency import Bools, Floats, LabelFrequency, estimate_label_frequency, on_one_scale
+from raretag.suggestions.promise import Promise, from_both, from_marks, passing
 
 _CHOSEN = 0.6  # observed negatives that outscore unknown entries this often were not drawn at random
 _AT_MOST = 300_000  # unknown entries that the ratio is fitted on

@@ -20,8 +20,8 @@ import numpy as np
 from scipy.special import expit
 from scipy.stats import beta
 
-from raretag.suggest.answers import NO, YES, Answer
-from raretag.suggest.label_frequency import Bools, Floats, LabelFrequency
+from raretag.suggestions.answers import NO, YES, Answer
+from raretag.suggestions.label_frequency import Bools, Floats, LabelFrequency
 
 MASS = 0.95
 _DRAWS = 4000
