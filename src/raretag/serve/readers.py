@@ -23,12 +23,10 @@ from raretag.config.settings import Data, data_of
 from raretag.core import registry
 from raretag.core.errors import UserError
 from raretag.core.protocols import Inputs
-from raretag.data.dataset import Selected, TensorInputs
 from raretag.data.inputs.described import inputs_from
 from raretag.data.inputs.features import not_finite, read_features
 from raretag.data.inputs.images import Images, in_colour, squared, verify
 from raretag.data.table.formats import ENDINGS, open_source
-from raretag.data.table.inputs import settle
 from raretag.data.table.roles import FEATURE_FILES, IMAGE_ENDINGS
 from raretag.runs.card import Card, RawInputs
 from raretag.serve.table_reader import FrameSource, TableReader, choose_columns
@@ -57,7 +55,7 @@ class Block:
     """Some items, ready for the network."""
 
     ids: Sequence[str]
-    inputs: Inputs
+    inputs: Inputs | Tensor
 
 
 class Reader(Protocol):
@@ -102,13 +100,15 @@ class Converter:
         """A list, or an array that `checked` has passed, as a block; bad items stop it or are left out."""
         bad = self._bad(raw) if len(ids) else {}
         if bad and self.bad_items == "fail":
-            settle(bad, lambda row: str(ids[row]), len(ids), "fail", "--skip-bad, or bad_items='skip', leaves them out")
+            first = "; ".join(f"{ids[row]}: {why}" for row, why in list(bad.items())[:10])
+            remedy = "--skip-bad, or bad_items='skip', leaves them out"
+            raise UserError(f"{len(bad)} of {len(ids)} items cannot be used ({remedy}): {first}")
         if bad:
             self.remarks += [f"left out: {ids[row]}: {why}" for row, why in bad.items()]
             good = [row for row in range(len(ids)) if row not in bad]
             raw = [raw[row] for row in good] if isinstance(raw, list) else raw[good]
             ids = [ids[row] for row in good]
-        return Block(ids, self._inputs(raw) if len(ids) else TensorInputs(torch.empty(0, *self.shape)))
+        return Block(ids, self._inputs(raw) if len(ids) else torch.empty(0, *self.shape))
 
     def checked(self, raw: Any) -> Any:
         """Python objects in the form that `convert` takes: a list, or an array of the right shape."""
@@ -143,9 +143,9 @@ class Converter:
             return verify(raw) if isinstance(raw, list) and isinstance(raw[0], str) else {}
         return {} if isinstance(raw, list) else not_finite(raw)
 
-    def _inputs(self, raw: Any) -> Inputs:
+    def _inputs(self, raw: Any) -> Inputs | Tensor:
         if self.kind == "tensors":
-            return TensorInputs(torch.from_numpy(np.array(raw, np.float32)))  # a copy: it may be a mapped file
+            return torch.from_numpy(np.array(raw, np.float32))  # a copy: it may be a mapped file
         if self.kind == "images" and not isinstance(raw[0], str):
             return PixelArrays(raw, size=self.description["size"], fit=self.description["fit"])
         return inputs_from(self.description, raw, encoder=self.encoder)
@@ -199,6 +199,8 @@ class PartReader:
         self.remarks: list[str] = []
 
     def blocks(self, rows: int, skip: int) -> Iterator[tuple[int, Block]]:
+        from raretag.data.dataset import Selected
+
         for some in torch.split(torch.arange(skip, len(self.inputs)), rows):
             yield len(some), Block([str(self.ids[row]) for row in some.tolist()], Selected(self.inputs, some))
 

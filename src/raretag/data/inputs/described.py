@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from raretag.core.errors import UserError
-from raretag.data.dataset import Inputs
+from raretag.core.protocols import Inputs
 from raretag.data.inputs.features import Features, Scale
 from raretag.data.inputs.images import Images
 from raretag.data.inputs.text import TfIdf

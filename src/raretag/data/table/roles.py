@@ -12,7 +12,6 @@ import numpy as np
 
 from raretag.core.errors import UserError
 from raretag.core.registry import nearest
-from raretag.data.dataset import PART_OF
 from raretag.data.table.cells import (
     BLANK,
     WRONG,
@@ -156,6 +155,8 @@ class _Finder:
 
     def _is_split(self, name: str) -> bool:
         """A column called 'split' is one, whatever it holds; others must also look like one."""
+        from raretag.data.dataset import PART_OF  # `predict` reads roles, and no parts
+
         column = self.head[name]
         return name.lower() == "split" or (
             is_text(column) and all(word.strip().lower() in PART_OF for word in set(texts(column).to_pylist()))
