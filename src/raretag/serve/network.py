@@ -93,11 +93,7 @@ def load_encoder(card: Card) -> nn.Module | None:
     config = card.settings
     if config.encoder.name == "none":
         return None
-<<<<<<< HEAD
-    from raretag.models.pretrained import digest_of
-=======
     from raretag.models.pretrained import digest_of  # few models need it
->>>>>>> j-serve
 
     torch.manual_seed(config.seed)  # an encoder without pretrained weights is a random one
     encoder = build_backbone(config.encoder, tuple(card.input_shape)).eval()
