@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from raretag.core.targets import LabelStatistics as LabelStatistics
     from raretag.core.targets import Targets as Targets
     from raretag.front import Run as Run
+    from raretag.front import inspect as inspect
     from raretag.front import print_results as print_results
     from raretag.front import train as train
     from raretag.labels.store import LabelStore as LabelStore
@@ -60,6 +61,7 @@ _HOMES = {
     "Listener": "raretag.core.listener:Listener",
     "train": "raretag.front:train",
     "Run": "raretag.front:Run",
+    "inspect": "raretag.front:inspect",
     "print_results": "raretag.front:print_results",
     "load": "raretag.serve.model:load",
     "Model": "raretag.serve.model:Model",

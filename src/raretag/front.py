@@ -106,6 +106,33 @@ def train(
     return Run(**{field.name: getattr(found, field.name) for field in fields(runs.Run)})
 
 
+def inspect(data: Data, **settings: Any) -> dict[str, Any]:
+    """What is in the labels of a data set: counts, groups, what is observed, the rarest and the most frequent labels.
+
+    Args:
+        data: As for `train`.
+        settings: As for `train`; group_edges=(20, 100) are the edges between tail, medium and head.
+
+    >>> found = inspect("digits")
+    >>> found["items"], found["labels"], found["groups"]["tail"]
+    (1117, 10, 3)
+    """
+    from raretag.data.sources import group_counts, look
+    from raretag.labels.counts import describe
+
+    config = configuration(data, "auto", settings)
+    given = _data_set(data)
+    if given is None:
+        found = look(config.data, config.seed)
+        stores, counted, duplicates = found.stores, found.counted, found.duplicates
+    else:
+        stores = {name: items.labels for name, items in given.parts.items()}
+        counted, duplicates = group_counts(given), given.train.duplicates()
+    description = describe(stores["train"], config.group_edges, counted=counted)
+    description["splits"] = {name: len(store) for name, store in stores.items()}
+    return {**description, "duplicates": duplicates}
+
+
 def print_results(found: Mapping[str, Run]) -> None:
     """Print a table with a row per run: `print_results({"plain": first, "focal": second})`."""
     from raretag.cli.train import print_results as show

@@ -20,8 +20,12 @@ class Solver(ABC):
     head: str = "linear"  # the head that `solve` fills
 
     @abstractmethod
-    def solve(self, features: Features, head: nn.Module, listener: Listener) -> None:
-        """Fill the parameters of `head` from feature vectors [N, D] and their labels; the same on every process."""
+    def solve(self, features: Features, head: nn.Module, listener: Listener) -> Tensor | None:
+        """Fill the parameters of `head` from feature vectors [N, D] and their labels; the same on every process.
+
+        Returns logits [N, C] of the training items by solutions that were not fitted to them, on the scale of the final
+        solution, where the solver has such: thresholds and calibration can be fitted to them. Else None.
+        """
 
     @abstractmethod
     def vital_signs(self) -> dict[str, float]:

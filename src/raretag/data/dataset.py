@@ -15,7 +15,6 @@ from torch import Tensor
 from raretag.core.errors import UserError
 from raretag.core.protocols import Describes
 from raretag.core.protocols import Inputs as Inputs
-from raretag.labels.split import split
 from raretag.labels.store import LabelStore
 
 PARTS = ("train", "validation", "test")
@@ -225,6 +224,8 @@ def _deal(labels: LabelStore, parts: Parts, missing: list[str], asked: dict[str,
     if shares["train"] <= 0:
         raise UserError(f"validation and test get all items ({asked}); expected shares that leave some for training")
     total = sum(shares.values())
+    from raretag.labels.split import split  # predicting needs no parts
+
     dealt = split(labels.take(pool), [share / total for share in shares.values()], seed=seed)
     for part, rows in zip(shares, dealt.parts, strict=True):
         if len(rows) == 0:

@@ -45,9 +45,6 @@ def open_source(
     path: Path, *, columns: Sequence[str] | None = None, separator: str | None = None, quotes: bool | None = None
 ) -> Source:
     """A file by its ending; `columns` names those of a file without a header line."""
-    from raretag.data.table.delimited import Delimited  # these need HEAD and Head
-    from raretag.data.table.jsonl import JsonLines
-
     if not path.exists():
         raise UserError(f"the data file '{path}' does not exist")
     if not path.is_file():
@@ -57,12 +54,16 @@ def open_source(
     ending = path.suffix.lower()
     try:
         if ending in (".csv", ".tsv", ".tab"):
+            from raretag.data.table.delimited import Delimited  # it needs Head, from above
+
             return Delimited(path, columns, separator, quotes)
         if columns is not None or separator is not None or quotes is not None:
             raise UserError(f"columns, separator and quotes are for CSV and TSV; '{path.name}' carries its own names")
         if ending == ".parquet":
             return Parquet(path)
         if ending in (".jsonl", ".ndjson"):
+            from raretag.data.table.jsonl import JsonLines
+
             return JsonLines(path)
     except OSError as error:
         raise UserError(f"the data file '{path}' cannot be read: {error.strerror or error}") from None
