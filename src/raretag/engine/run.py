@@ -105,7 +105,7 @@ def learn(prepared: Prepared, folder: Path | None, *, resume: bool = False, list
 
 
 def solve(prepared: Prepared, solver: Solver, listener: Listener) -> Tensor | None:
-    """Fill the model's head from the features of all training items; gives out-of-fold logits, if the solver has any."""
+    """Fill the head from the features of all training items; gives out-of-fold logits, if the solver has any."""
     rows = 4 * prepared.config.train.batch_size
     return solver.solve(
         lambda: features_of(prepared.model, prepared.data.train, prepared.fabric, rows),
