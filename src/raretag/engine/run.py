@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 from safetensors.torch import save_file
-from torch import nn
+from torch import Tensor, nn
 
 from raretag.config.settings import Config, Train
 from raretag.core.context import Context
@@ -104,10 +104,10 @@ def learn(prepared: Prepared, folder: Path | None, *, resume: bool = False, list
     return history
 
 
-def solve(prepared: Prepared, solver: Solver, listener: Listener) -> None:
-    """Fill the model's head from the features of all training items."""
+def solve(prepared: Prepared, solver: Solver, listener: Listener) -> Tensor | None:
+    """Fill the head from the features of all training items; gives out-of-fold logits, if the solver has any."""
     rows = 4 * prepared.config.train.batch_size
-    solver.solve(
+    return solver.solve(
         lambda: features_of(prepared.model, prepared.data.train, prepared.fabric, rows),
         prepared.model.get_submodule("head"),
         listener,

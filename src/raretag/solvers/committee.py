@@ -80,7 +80,7 @@ class Committee(Solver):
         self.schedule = Schedule(epochs=epochs, mixup=mixup)
         self.tried: Tried = {}
 
-    def solve(self, features: Features, head: nn.Module, listener: Listener) -> Tensor | None:
+    def solve(self, features: Features, head: nn.Module, listener: Listener) -> None:
         if not isinstance(head, WithSkip) or (self.members and head.hidden.out_features % self.members):
             raise UserError(
                 f"committee fills the head 'with_skip', of a width that its {self.members} members can share equally; "

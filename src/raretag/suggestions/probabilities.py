@@ -71,11 +71,11 @@ class EntryProbabilities:
         if self.single and not self.frequency.given:
             return (
                 "every item has exactly one mark, so an item's other positives were left out and the scores do not "
-                "show how many: give --kept or --audit"
+                "show how many: give --marked-share or --audit"
             )
         if self.frequency.given:
             return f"{middle:.0%} of the positives are marked, as given: assumes that this does not depend on the score"
-        sure = "" if high - low < 0.25 else " - the scores do not fix it: give --kept or --audit"
+        sure = "" if high - low < 0.25 else " - the scores do not fix it: give --marked-share or --audit"
         return (
             f"{middle:.0%} of the positives are marked, between {low:.0%} and {high:.0%} from the scores alone{sure}; "
             "assumes that this does not depend on the score and is alike for all labels"
