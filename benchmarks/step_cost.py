@@ -18,7 +18,7 @@ from statistics import median
 
 import torch
 
-from raretag.core import registry as registry
+from raretag.core import registry
 from raretag.core.context import Context
 from raretag.core.method import build_method
 from raretag.core.targets import Targets

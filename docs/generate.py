@@ -8,7 +8,7 @@ from pathlib import Path
 
 from raretag.config.recipes import RECIPES
 from raretag.config.settings import Config
-from raretag.core import registry as registry
+from raretag.core import registry
 from raretag.methods import FILLS
 
 PAGE = Path(__file__).parent / "methods.md"

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import torch
 
-from raretag.core import registry as registry
+from raretag.core import registry
 from raretag.core.errors import UserError
 from raretag.labels.counts import groups
 from raretag.labels.longtail import exponential_counts

@@ -9,7 +9,7 @@ import pytest
 import torch
 from PIL import Image
 
-from raretag.core import registry as registry
+from raretag.core import registry
 from raretag.core.errors import UserError
 
 

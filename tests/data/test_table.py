@@ -12,7 +12,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from raretag.core import registry as registry
+from raretag.core import registry
 from raretag.core.errors import UserError
 from raretag.data import from_arrays, from_huggingface, from_torch
 from raretag.data.table import Table

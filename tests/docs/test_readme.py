@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from raretag.config.settings import compose
-from raretag.core import registry as registry
+from raretag.core import registry
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text()

@@ -11,7 +11,7 @@ from safetensors.torch import load_file
 from raretag import figures
 from raretag.cli.main import main
 from raretag.config.settings import Data, compose
-from raretag.core import registry as registry
+from raretag.core import registry
 from raretag.core.context import Context
 from raretag.core.errors import UserError
 from raretag.core.listener import Listener

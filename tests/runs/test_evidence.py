@@ -8,13 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from raretag.core.method import build_method
-
 from raretag.core.context import Context
-from raretag.core.targets import LabelStatistics
-from raretag.core.targets import Targets
-from raretag.runs import evidence
+from raretag.core.method import build_method
+from raretag.core.targets import LabelStatistics, Targets
 from raretag.labels.store import LabelStore
+from raretag.runs import evidence
 
 three_states = hnp.arrays(np.float32, st.tuples(st.integers(1, 9), st.integers(1, 7)), elements=st.sampled_from([0, 1]))
 

@@ -7,7 +7,7 @@ import pytest
 import torch
 from scipy.sparse import csr_array
 
-from raretag.core import registry as registry
+from raretag.core import registry
 from raretag.core.errors import UserError
 from raretag.engine.batches import cut, share
 from raretag.sampling.stream import Stream

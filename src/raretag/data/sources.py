@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from raretag.config.settings import Data
-from raretag.core import registry as registry
+from raretag.core import registry
 from raretag.core.errors import UserError
 from raretag.core.protocols import DataSource, LabelsAlone
 from raretag.data.dataset import DataSet, Items

@@ -11,7 +11,7 @@ from matplotlib.ticker import FuncFormatter, NullFormatter
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from raretag.core import registry as registry
+from raretag.core import registry
 from raretag.core.errors import UserError
 from raretag.figures.parts.canvas import (
     BLUE,

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from raretag.config.settings import flat
-from raretag.core import registry as registry
+from raretag.core import registry
 from raretag.core.errors import UserError
 from raretag.figures.parts.canvas import GROUPS
 

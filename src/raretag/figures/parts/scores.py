@@ -12,7 +12,7 @@ from safetensors.torch import load_file
 from torch import Tensor
 
 from raretag.config.settings import Config, Data, checked, compose, read
-from raretag.core import registry as registry
+from raretag.core import registry
 from raretag.core.errors import UserError
 from raretag.core.protocols import LabelsAlone
 from raretag.data.sources import find_source, hidden, load, long_tailed
