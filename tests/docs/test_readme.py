@@ -17,7 +17,7 @@ README = (ROOT / "README.md").read_text()
 
 def test_the_python_of_the_readme_runs(tmp_path):
     code = "\n".join(re.findall(r"```python\n(.*?)```", README, flags=re.DOTALL))
-    assert "build_method" in code
+    assert "raretag.bind" in code
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
 

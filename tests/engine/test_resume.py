@@ -14,9 +14,11 @@ from safetensors.torch import load_file
 
 from raretag.config.settings import Train
 from raretag.core import chance
+from raretag.core.listener import SILENT
 from raretag.core.method import Method, Stage
 from raretag.engine import checkpoint as state
 from raretag.engine.fit import stage_of
+from support.runs import Calls
 
 SETTINGS = {
     "plain": [],
@@ -108,7 +110,7 @@ def test_a_torn_checkpoint_is_found_and_the_one_before_is_used(tmp_path):
     for number in (1, 2):
         state.save(tmp_path, {"number": number, "weights": torch.randn(1000)})
     said = []
-    assert state.load(tmp_path, said.append)["number"] == 2
+    assert state.load(tmp_path, Calls(said.append))["number"] == 2
     assert not said
     last = tmp_path / state.LAST
     content = last.read_bytes()
@@ -117,7 +119,7 @@ def test_a_torn_checkpoint_is_found_and_the_one_before_is_used(tmp_path):
     for torn in (content[: len(content) // 2], b"", content[:-10], bytes(flipped)):
         last.write_bytes(torn)
         said.clear()
-        assert state.load(tmp_path, said.append)["number"] == 1
+        assert state.load(tmp_path, Calls(said.append))["number"] == 1
         assert "torn" in said[0]
 
 
@@ -134,7 +136,7 @@ def test_saving_never_leaves_the_folder_without_a_checkpoint(tmp_path, monkeypat
     monkeypatch.setattr(os, "replace", crash_at_the_second_rename)
     with pytest.raises(KeyboardInterrupt):
         state.save(tmp_path, {"number": 2})
-    assert state.load(tmp_path, lambda line: None)["number"] == 1
+    assert state.load(tmp_path, SILENT)["number"] == 1
 
 
 @pytest.mark.parametrize(("epochs", "expected"), [(2, [0, 1]), (4, [0, 0, 0, 1]), (10, [0] * 9 + [1])])

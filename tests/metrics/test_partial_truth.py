@@ -164,7 +164,7 @@ def test_a_share_out_of_range_is_refused():
         partial_truth(logits, targets(truth.astype(float).tolist()), kept=0.0)
 
 
-@pytest.mark.parametrize(("kept", "word"), [(None, "estimate"), (0.5, "told, not checked")])
+@pytest.mark.parametrize(("kept", "word"), [(None, "estimate"), (0.5, "given, not checked")])
 def test_a_run_with_partial_test_labels_says_so(kept, word, tmp_path):
     logits, truth, generator = world(4, items=240, labels=3)
     labels = np.where(generator.random(truth.shape) < 0.5, truth, np.nan)
