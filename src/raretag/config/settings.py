@@ -118,14 +118,14 @@ class Train(Section):
 
     @model_validator(mode="before")
     @classmethod
-    def follow_recipe(cls, told: Any) -> Any:
-        """A recipe fills in what was not told."""
-        name = told.get("recipe") if isinstance(told, dict) else None
+    def follow_recipe(cls, given: Any) -> Any:
+        """A recipe fills in what was not given."""
+        name = given.get("recipe") if isinstance(given, dict) else None
         if name is None:
-            return told
+            return given
         if name not in RECIPES:
             raise ValueError(f"there is no recipe '{name}'; {nearest(str(name), RECIPES)}")
-        return {**RECIPES[name], **told}
+        return {**RECIPES[name], **given}
 
 
 class Config(Section):

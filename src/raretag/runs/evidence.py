@@ -59,8 +59,8 @@ def unpacked(name: str, evidence: dict[str, Tensor]) -> Targets | None:
         return None
     items, labels = evidence[f"{name}_shape"].tolist()
     value = _unbits(evidence[f"{name}_positive"], items, labels)
-    seen = f"{name}_observed"
-    return Targets(value.float(), _unbits(evidence[seen], items, labels) if seen in evidence else value | True)
+    observed = f"{name}_observed"
+    return Targets(value.float(), _unbits(evidence[observed], items, labels) if observed in evidence else value | True)
 
 
 def rows_to_search(labels: LabelStore) -> Tensor:
