@@ -34,7 +34,7 @@ class SmallResnet(nn.Module):
                 stages.append(BasicBlock(wide, width * 2**stage, stride=2 if stage and not block else 1))
                 wide = width * 2**stage
         self.stages = nn.Sequential(*stages)
-        # Channels last is a quarter faster on CPUs. With 4 or 8 channels torch 2.13 corrupts memory in its backward pass.
+        # Channels last is a quarter faster on CPUs, but torch 2.13 corrupts memory with 4 or 8 channels (backward).
         self.format = torch.contiguous_format if width % 16 else torch.channels_last
         self.to(memory_format=self.format)  # type: ignore[call-overload]
 
