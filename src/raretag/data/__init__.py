@@ -22,9 +22,13 @@ if TYPE_CHECKING:
     from raretag.data.sets.cub import Cub as Cub
     from raretag.data.sets.digits import Digits as Digits
     from raretag.data.sets.goemotions import Goemotions as Goemotions
+    from raretag.data.sets.mulan import Bibtex as Bibtex
     from raretag.data.sets.mulan import Corel5k as Corel5k
     from raretag.data.sets.mulan import Delicious as Delicious
     from raretag.data.sets.mulan import Enron as Enron
+    from raretag.data.sets.mulan import Langlog as Langlog
+    from raretag.data.sets.mulan import Slashdot as Slashdot
+    from raretag.data.sets.mulan import Tmc2007 as Tmc2007
     from raretag.data.sets.mulan import Yeast as Yeast
     from raretag.data.sets.multimnist import Multimnist as Multimnist
     from raretag.data.sets.nus_wide import NusWide as NusWide
@@ -57,6 +61,10 @@ REGISTRY = {  # the name on the command line, and where its class is
     "table": "raretag.data.table.source:Table",
     "voc": "raretag.data.sets.voc:Voc",
     "voc_mlt": "raretag.data.sets.voc:VocMlt",
+    "bibtex": "raretag.data.sets.mulan:Bibtex",
+    "tmc2007": "raretag.data.sets.mulan:Tmc2007",
+    "langlog": "raretag.data.sets.mulan:Langlog",
+    "slashdot": "raretag.data.sets.mulan:Slashdot",
     "yeast": "raretag.data.sets.mulan:Yeast",
 }
 _EXPORTS = {

@@ -9,6 +9,7 @@ Without a test file a stratified part of the items is held out for it.
 from __future__ import annotations
 
 from array import array
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -34,17 +35,22 @@ class Svmlight(FeatureRows):
         self.validation, self.seed = validation, seed
 
     def parts(self) -> dict[str, Part]:
-        read = {name: read_rows(path) for name, path in self.paths.items()}
-        labels = max(found.labels for found in read.values())
-        width = max(found.features.shape[1] for found in read.values())
-        names = read_names(self.name_file, "label") if self.name_file else None
-        if names is not None and len(names) < labels:
-            raise UserError(f"'{self.name_file}' names {len(names)} labels; the rows have labels up to {labels - 1}")
-        parts = {}
-        for name, found in read.items():
-            found.features.resize(len(found.positives), width)
-            parts[name] = part(name, found.features, found.positives, names, labels=None if names else labels)
-        return parts
+        return read_parts(self.paths, self.name_file)
+
+
+def read_parts(paths: Mapping[str, Path], name_file: Path | None = None) -> dict[str, Part]:
+    """The parts of a set by name, with the same columns and labels."""
+    read = {name: read_rows(path) for name, path in paths.items()}
+    labels = max(found.labels for found in read.values())
+    width = max(found.features.shape[1] for found in read.values())
+    names = read_names(name_file, "label") if name_file else None
+    if names is not None and len(names) < labels:
+        raise UserError(f"'{name_file}' names {len(names)} labels; the rows have labels up to {labels - 1}")
+    parts = {}
+    for name, found in read.items():
+        found.features.resize(len(found.positives), width)
+        parts[name] = part(name, found.features, found.positives, names, labels=None if names else labels)
+    return parts
 
 
 @dataclass(frozen=True)
