@@ -46,7 +46,8 @@ from raretag.core.listener import Listener
 from raretag.core.solver import Features, Solver
 from raretag.models.heads.plain import WithSkip
 from raretag.solvers.members import Schedule, log_odds, trained
-from raretag.solvers.regression import Tried, balanced_weights, choose, dense_rows, gathered, solved
+from raretag.solvers.newton import loss_weights
+from raretag.solvers.regression import Tried, choose, dense_rows, gathered, solved
 
 REGRESSION = 0.1  # of the time, more or less
 ENOUGH = 10  # training items for each column of the features
@@ -101,7 +102,7 @@ class Committee(Solver):
             head.skip.weight.copy_(theta[:, :-1])
             head.classify.bias.copy_(theta[:, -1])
             if self.members:
-                self.add_members(head, theta, x, positive, balanced_weights(positive, counted), listener)  # step 2
+                self.add_members(head, theta, x, positive, loss_weights(positive, counted), listener)  # step 2
 
     def add_members(
         self, head: WithSkip, theta: Tensor, x: Any, positive: Tensor, balanced: Tensor, listener: Listener
