@@ -50,4 +50,14 @@ class Printer(Listener):
         print(line)
 
 
+class Part(Listener):
+    """Passes on the progress of a part of the work as progress of the whole."""
+
+    def __init__(self, whole: Listener, begin: float, end: float) -> None:
+        self.whole, self.begin, self.end = whole, begin, end
+
+    def progress(self, share: float) -> None:
+        self.whole.progress(self.begin + share * (self.end - self.begin))
+
+
 SILENT, PRINTING = Listener(), Printer()

@@ -42,7 +42,7 @@ from torch import Tensor, nn
 
 from raretag.core import chance
 from raretag.core.errors import UserError
-from raretag.core.listener import Listener
+from raretag.core.listener import Listener, Part
 from raretag.core.solver import Features, Solver
 from raretag.models.heads.plain import WithSkip
 from raretag.solvers.members import Schedule, log_odds, trained
@@ -87,7 +87,8 @@ class Committee(Solver):
                 f"committee fills the head 'with_skip', of a width that its {self.members} members can share equally; "
                 "leave head.name and branches.name alone"
             )
-        x, positive, observed = gathered(features())
+        x, found, observed = gathered(features())
+        positive = found.float()
         assumed = ~(observed & (positive == 0)).any(0)  # [C] labels of which no negative is observed
         regression = Part(listener, 0.0, REGRESSION)
         choice = choose(x, positive, self.folds, self.seed, observed | assumed, regression)
@@ -141,16 +142,6 @@ class Committee(Solver):
 
     def learned(self) -> dict[str, Any]:
         return {"held_out_mAP": self.tried}
-
-
-class Part(Listener):
-    """Passes on the progress of a part of the work as progress of the whole."""
-
-    def __init__(self, whole: Listener, begin: float, end: float) -> None:
-        self.whole, self.begin, self.end = whole, begin, end
-
-    def progress(self, share: float) -> None:
-        self.whole.progress(self.begin + share * (self.end - self.begin))
 
 
 def spread(x: Any, items: int, models: Sequence[Callable[[Tensor], Tensor]]) -> Tensor:

@@ -1,4 +1,4 @@
-r"""Balanced logistic regression of every label at once, its strength by held-out folds (solvers/newton.py solves it)."""
+r"""Balanced logistic regression of all labels at once, its strength by held-out folds (solvers/newton.py solves it)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _SPARSE = 0.2  # features of which no more are filled are kept as a sparse matri
 
 
 def gathered(features: Iterator[tuple[Tensor, Targets]]) -> tuple[Any, Tensor, Tensor]:
-    """Features [N, D], sparse if they mostly are; which labels are positive [N, C] float32; which are observed."""
+    """Features [N, D], sparse if they mostly are; which labels are positive [N, C]; which are observed."""
     from scipy import sparse
 
     blocks: list[Any] = []
@@ -37,7 +37,7 @@ def gathered(features: Iterator[tuple[Tensor, Targets]]) -> tuple[Any, Tensor, T
         positives.append(targets.observed & (targets.positive > 0.5))
         observed.append(targets.observed)
     x = sparse.csr_array(sparse.vstack(blocks)) if thin else processes.rows(torch.cat(blocks)).cpu()
-    return x, processes.rows(torch.cat(positives)).cpu().float(), processes.rows(torch.cat(observed)).cpu()
+    return x, processes.rows(torch.cat(positives)).cpu(), processes.rows(torch.cat(observed)).cpu()
 
 
 def rows_of(x: Any, rows: Tensor) -> Any:
