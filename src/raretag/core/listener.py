@@ -26,8 +26,8 @@ class Listener:
     >>> class Loud(Listener):
     ...     def message(self, line: str) -> None:
     ...         print(line.upper())
-    >>> Loud().message("no method was named: committee")
-    NO METHOD WAS NAMED: COMMITTEE
+    >>> Loud().message("no method was named: blend")
+    NO METHOD WAS NAMED: BLEND
     """
 
     def message(self, line: str) -> None:

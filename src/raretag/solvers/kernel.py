@@ -77,9 +77,9 @@ class KernelRidge:
             raise ArithmeticError(f"the kernel of {len(inverse)} items is not positive definite")
         inverse, _ = linalg.lapack.spotri(factor, lower=1, overwrite_c=1)  # its lower triangle
         a = linalg.blas.ssymm(1.0, inverse, y.numpy(), lower=1)
-        z = np.array(y)
+        z = y.numpy().copy()
         for one in [] if fold is None else fold.unique().tolist():
-            rows = np.flatnonzero(fold == one)
+            rows = (fold == one).nonzero().flatten().numpy()
             block = inverse[np.ix_(rows, rows)]
             z[rows] -= linalg.solve(block, a[rows], assume_a="pos", lower=True, check_finite=False)
         return torch.from_numpy(np.ascontiguousarray(a)), torch.from_numpy(z)
