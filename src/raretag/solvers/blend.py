@@ -23,7 +23,7 @@ Paper and code::
 
 All of it is linear in scores, so the result is one line and one kernel (models/heads/blended.py). There is no kernel
 for more than 8,000 items, or where the model would have to keep too many numbers. `effort`: quick is logistic
-regression alone, by 3 folds and a short path; default has 5 folds, best 10.
+regression and companions, by 3 folds and a short path; default has 5 folds, best 10.
 
 Reduces to:
     logistic_regression with effort=quick, but for how folds are dealt and a strength chosen.

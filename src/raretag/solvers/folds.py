@@ -23,6 +23,8 @@ from torch import Tensor
 from raretag.core import chance
 
 WITHIN = 0.5  # standard errors that a simpler choice may be below the best
+CLEARLY = 2.0  # standard errors that are a fall, not luck
+FLAT = 3  # strengths in a row that bring nothing
 LABELS_AT_ONCE = 2**24  # numbers that are sorted together
 
 
@@ -144,8 +146,9 @@ def along_path(
 ) -> tuple[Tried, dict[str, float]]:
     """The stiffest strength that is close to the best, and the mean average precision of each that was tried.
 
-    `fit` gives the held-out scores [N, C] of a strength. The path goes from stiff to loose, and ends when the precision
-    fell twice. Scores that are not close to the best so far are let go.
+    `fit` gives the held-out scores [N, C] of a strength. The path goes from stiff to loose. It ends when the precision
+    fell twice, or once by CLEARLY standard errors, or when the last FLAT strengths are all no better than close to a
+    stiffer one. Scores that are not close to the best so far are let go.
     """
     best: Tried | None = None
     close: list[Tried] = []
@@ -158,6 +161,8 @@ def along_path(
             best = new
         close = [one for one in [*close, new] if is_close(best.precisions, one.precisions)]
         progress((at + 1) / len(strengths))
-        if at >= 2 and means[at] < means[at - 1] < means[at - 2]:
+        below, error = behind(best.precisions, new.precisions)
+        fell = below > CLEARLY * error + 1e-12 or (at >= 2 and means[at] < means[at - 1] < means[at - 2])
+        if fell or at - strengths.index(close[0].strength) >= FLAT:
             break
     return close[0], {f"{one:g}": value for one, value in zip(strengths, means, strict=False)}

@@ -68,21 +68,31 @@ class KernelRidge:
         h /= np.float32(self.diagonal)
         self.centred = h
 
-    def solved(self, y: Tensor, stiffness: float, fold: Tensor | None = None) -> tuple[Tensor, Tensor]:
-        """a and held-out z, both [N, C], of centred labels y [N, C]; without folds z is y."""
-        inverse = np.array(self.centred, order="F")
-        inverse[np.diag_indices(len(inverse))] += stiffness
-        factor, failed = linalg.lapack.spotrf(inverse, lower=1, overwrite_a=1)
+    def factor(self, stiffness: float) -> Floats:
+        """The lower triangle of the Cholesky factor of H + l I, in the order of LAPACK."""
+        raised = np.array(self.centred, order="F")
+        raised[np.diag_indices(len(raised))] += stiffness
+        factor, failed = linalg.lapack.spotrf(raised, lower=1, overwrite_a=1)
         if failed:
-            raise ArithmeticError(f"the kernel of {len(inverse)} items is not positive definite")
-        inverse, _ = linalg.lapack.spotri(factor, lower=1, overwrite_c=1)  # its lower triangle
+            raise ArithmeticError(f"the kernel of {len(raised)} items is not positive definite")
+        found: Floats = factor
+        return found
+
+    def solved(self, y: Tensor, stiffness: float) -> Tensor:
+        """a [N, C] of centred labels y [N, C]."""
+        a, _ = linalg.lapack.spotrs(self.factor(stiffness), y.numpy(), lower=1)
+        return torch.from_numpy(np.ascontiguousarray(a))
+
+    def held_out(self, y: Tensor, stiffness: float, fold: Tensor) -> Tensor:
+        """z [N, C] of each item if its fold [N] is left out."""
+        inverse, _ = linalg.lapack.spotri(self.factor(stiffness), lower=1, overwrite_c=1)  # its lower triangle
         a = linalg.blas.ssymm(1.0, inverse, y.numpy(), lower=1)
         z = y.numpy().copy()
-        for one in [] if fold is None else fold.unique().tolist():
+        for one in fold.unique():
             rows = (fold == one).nonzero().flatten().numpy()
             block = inverse[np.ix_(rows, rows)]
             z[rows] -= linalg.solve(block, a[rows], assume_a="pos", lower=True, check_finite=False)
-        return torch.from_numpy(np.ascontiguousarray(a)), torch.from_numpy(z)
+        return torch.from_numpy(z)
 
 
 def centred_labels(positive: Tensor, counted: Tensor | None) -> Tensor:

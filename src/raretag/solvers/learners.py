@@ -116,9 +116,9 @@ class Kernel(Learner):
         self.y = centred_labels(task.positive, task.counted)
 
     def held_out(self, strength: float) -> Tensor:
-        return self.ridge.solved(self.y, 1 / strength, self.task.fold)[1]
+        return self.ridge.held_out(self.y, 1 / strength, self.task.fold)
 
     def fitted(self, strength: float) -> Fitted:
-        a = self.ridge.solved(self.y, 1 / strength)[0].T.contiguous() / self.ridge.diagonal  # [C, N]
+        a = self.ridge.solved(self.y, 1 / strength).T.contiguous() / self.ridge.diagonal  # [C, N]
         none = torch.zeros(self.task.labels, self.task.products.columns)
         return Fitted(none, -(a @ torch.from_numpy(self.ridge.mean)), a)
