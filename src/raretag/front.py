@@ -78,7 +78,7 @@ def train(
     >>> X = np.random.default_rng(0).normal(size=(120, 4)).astype("float32")
     >>> run = train((X, X > 0.5), listener=Listener())
     >>> run.record.method.name, run.predict(X[:2]).probabilities.shape
-    ('committee', (2, 4))
+    ('blend', (2, 4))
     """
     own: Method | Solver | None = None
     if isinstance(method, (Method, Solver)):

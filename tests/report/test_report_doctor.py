@@ -54,7 +54,7 @@ def test_a_gain_of_f1_that_always_saying_yes_has_too_is_called_that():
     assert "head 0.0 % → 100.0 %;" in text
 
 
-@pytest.mark.parametrize(("method", "advised"), [("logistic_regression", "--method committee"), ("committee", "")])
+@pytest.mark.parametrize(("method", "advised"), [("logistic_regression", "--method blend"), ("blend", "")])
 def test_a_solved_run_is_not_told_to_sample_otherwise(method, advised):
     study = collapsed_study(ranked=False)
     config, told = {**CONFIG, "method": {"name": method}}, {**study.record["method"], "solves": True}

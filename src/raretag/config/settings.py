@@ -42,9 +42,7 @@ class Encoder(Named):
 
 
 class Method(Named):
-    name: str = Field(
-        "auto", description="committee for feature vectors, the plain loss for images (engine/default.py)"
-    )
+    name: str = Field("auto", description="blend for feature vectors, the plain loss for images (engine/auto.py)")
 
 
 class Data(Named):

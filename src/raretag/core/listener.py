@@ -26,8 +26,8 @@ class Listener:
     >>> class Loud(Listener):
     ...     def message(self, line: str) -> None:
     ...         print(line.upper())
-    >>> Loud().message("no method was named: committee")
-    NO METHOD WAS NAMED: COMMITTEE
+    >>> Loud().message("no method was named: blend")
+    NO METHOD WAS NAMED: BLEND
     """
 
     def message(self, line: str) -> None:
@@ -48,6 +48,16 @@ class Printer(Listener):
 
     def message(self, line: str) -> None:
         print(line)
+
+
+class Part(Listener):
+    """Passes on the progress of a part of the work as progress of the whole."""
+
+    def __init__(self, whole: Listener, begin: float, end: float) -> None:
+        self.whole, self.begin, self.end = whole, begin, end
+
+    def progress(self, share: float) -> None:
+        self.whole.progress(self.begin + share * (self.end - self.begin))
 
 
 SILENT, PRINTING = Listener(), Printer()

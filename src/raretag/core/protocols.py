@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
@@ -95,6 +96,15 @@ class Scaler(Protocol):
 
     def learn(self, items: int, filled: Tensor, mean: Tensor, deviation: Tensor) -> None:
         """Numbers of the training items: how many, and for each column [D] how many are not 0, mean, deviation."""
+        ...
+
+
+@runtime_checkable
+class Resizes(Protocol):
+    """A module that has as many rows as what it learned from asks for."""
+
+    def resize_for(self, shapes: Mapping[str, tuple[int, ...]]) -> None:
+        """Make room for stored tensors of these shapes, by their names in the module."""
         ...
 
 

@@ -14,9 +14,8 @@ from raretag.core.solver import Solver
 from raretag.data.dataset import DataSet
 from raretag.models.scaling import resolve_rule
 
-ENTRIES = 2**26  # of the label matrix, which a solver keeps whole
-WEIGHTS = 2**23  # labels x columns; the solver keeps about twenty times that
-COLUMNS = 2**14  # of which each of the committee's hidden units has a weight: 128 MB
+ENTRIES = 2**28  # items x labels: scores out of fold take four bytes for each, a few times over
+WEIGHTS = 2**28  # labels x columns: four bytes for each, a few times over
 BESIDES = {"devices", "nodes", "accelerator", "precision", "workers"}  # where a run takes place, not how it trains
 
 
@@ -34,9 +33,7 @@ def choose_method(config: Config, data: DataSet, listener: Listener, *, own_mode
     stepwise = own_model or any(part.name != "auto" for part in parts) or bool(config.train.model_fields_set - BESIDES)
     small = len(labels) * labels.labels <= ENTRIES and labels.labels * inputs[0].numel() <= WEIGHTS
     if not stepwise and not config.method.options and inputs.ndim == 2 and small:
-        name, reason = "committee", "inputs are feature vectors"
-        if inputs.shape[1] > COLUMNS:
-            name, reason = "logistic_regression", f"inputs are feature vectors of more than {COLUMNS:,} columns"
+        name, reason = "blend", "inputs are feature vectors"
     elif config.method.options:
         name, reason = "binary_cross_entropy", f"the plain loss, as method.{next(iter(config.method.options))} is set"
     elif bool(labels.statistics(cooccurrence=False).negatives.any()):

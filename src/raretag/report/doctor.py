@@ -229,9 +229,9 @@ def again(study: Study, *changes: str, method: str | None = None) -> str:
 
 
 def for_rare(study: Study) -> str:
-    """Another sampler first; then another loss. Where a method solves there is no sampler: networks beside it."""
+    """Another sampler first; then another loss. Where a method solves there is no sampler: more learners beside it."""
     if study.solved:
-        return "" if study.method == "committee" else again(study, method="committee")
+        return "" if study.method in ("blend", "committee") else again(study, method="blend")
     if study.record["config"]["sampler"]["name"] == "uniform":
         return again(study, "sampler.name=class_aware")
     other = "partial_label_masking" if study.method == "distribution_balanced" else "distribution_balanced"

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from raretag.config.settings import Config, Named
 from raretag.core import registry
 from raretag.core.errors import UserError
+from raretag.core.protocols import Resizes
 from raretag.core.targets import LabelStatistics
 from raretag.models.assemble import build_backbone, build_model, width_after
 from raretag.runs.card import Card, check_weights
@@ -76,8 +77,11 @@ def load_weights(model: nn.Module, weights: Path, own: bool) -> None:
         tensors = load_file(weights)
     except SafetensorError as error:
         raise UserError(f"'{weights}' is damaged: {error}") from None
-    wanted = {name: tuple(tensor.shape) for name, tensor in model.state_dict().items()}
     found = {name: tuple(tensor.shape) for name, tensor in tensors.items()}
+    for path, module in model.named_modules():
+        if isinstance(module, Resizes):
+            module.resize_for({name.removeprefix(f"{path}."): shape for name, shape in found.items()})
+    wanted = {name: tuple(tensor.shape) for name, tensor in model.state_dict().items()}
     if wanted != found:
         name = min(set(wanted.items()) ^ set(found.items()))[0]
         hint = "" if own else "; if you trained a module of your own, give it: load(folder, model=...)"

@@ -1,4 +1,4 @@
-"""Learners that are fitted without steps, on feature vectors: `raretag train --method committee`."""
+"""Learners that are fitted without steps, on feature vectors: `raretag train --method blend`."""
 
 from __future__ import annotations
 
@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING
 from raretag.core import lazy
 
 if TYPE_CHECKING:
+    from raretag.solvers.blend import Blend as Blend
     from raretag.solvers.committee import Committee as Committee
     from raretag.solvers.logistic_regression import LogisticRegression as LogisticRegression
 
 REGISTRY = {  # the name on the command line, and where its class is
+    "blend": "raretag.solvers.blend:Blend",
     "committee": "raretag.solvers.committee:Committee",
     "logistic_regression": "raretag.solvers.logistic_regression:LogisticRegression",
 }

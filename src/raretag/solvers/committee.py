@@ -42,11 +42,12 @@ from torch import Tensor, nn
 
 from raretag.core import chance
 from raretag.core.errors import UserError
-from raretag.core.listener import Listener
+from raretag.core.listener import Listener, Part
 from raretag.core.solver import Features, Solver
 from raretag.models.heads.plain import WithSkip
 from raretag.solvers.members import Schedule, log_odds, trained
-from raretag.solvers.regression import Tried, balanced_weights, choose, dense_rows, gathered, solved
+from raretag.solvers.newton import loss_weights
+from raretag.solvers.regression import Tried, choose, dense_rows, gathered, solved
 
 REGRESSION = 0.1  # of the time, more or less
 ENOUGH = 10  # training items for each column of the features
@@ -86,7 +87,8 @@ class Committee(Solver):
                 f"committee fills the head 'with_skip', of a width that its {self.members} members can share equally; "
                 "leave head.name and branches.name alone"
             )
-        x, positive, observed = gathered(features())
+        x, found, observed = gathered(features())
+        positive = found.float()
         assumed = ~(observed & (positive == 0)).any(0)  # [C] labels of which no negative is observed
         regression = Part(listener, 0.0, REGRESSION)
         choice = choose(x, positive, self.folds, self.seed, observed | assumed, regression)
@@ -101,7 +103,7 @@ class Committee(Solver):
             head.skip.weight.copy_(theta[:, :-1])
             head.classify.bias.copy_(theta[:, -1])
             if self.members:
-                self.add_members(head, theta, x, positive, balanced_weights(positive, counted), listener)  # step 2
+                self.add_members(head, theta, x, positive, loss_weights(positive, counted), listener)  # step 2
 
     def add_members(
         self, head: WithSkip, theta: Tensor, x: Any, positive: Tensor, balanced: Tensor, listener: Listener
@@ -140,16 +142,6 @@ class Committee(Solver):
 
     def learned(self) -> dict[str, Any]:
         return {"held_out_mAP": self.tried}
-
-
-class Part(Listener):
-    """Passes on the progress of a part of the work as progress of the whole."""
-
-    def __init__(self, whole: Listener, begin: float, end: float) -> None:
-        self.whole, self.begin, self.end = whole, begin, end
-
-    def progress(self, share: float) -> None:
-        self.whole.progress(self.begin + share * (self.end - self.begin))
 
 
 def spread(x: Any, items: int, models: Sequence[Callable[[Tensor], Tensor]]) -> Tensor:

@@ -52,7 +52,8 @@ class LogisticRegression(Solver):
         classify = next((part for part in head.modules() if isinstance(part, nn.Linear)), None)
         if classify is None:
             raise UserError("logistic_regression fills a linear classifier; leave head.name and branches.name alone")
-        x, positive, _ = gathered(features())
+        x, found, _ = gathered(features())
+        positive = found.float()
         self.chosen = self.strength
         if self.chosen is None:
             choice = choose(x, positive, self.folds, self.seed, listener=listener)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from raretag.core import lazy
 
 if TYPE_CHECKING:
+    from raretag.models.heads.blended import Blended as Blended
     from raretag.models.heads.label_graph import LabelGraph as LabelGraph
     from raretag.models.heads.memory import Memory as Memory
     from raretag.models.heads.normalised import Normalised as Normalised
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from raretag.models.heads.plain import WithSkip as WithSkip
 
 REGISTRY = {  # the name on the command line, and where its class is
+    "blended": "raretag.models.heads.blended:Blended",
     "cosine": "raretag.models.heads.plain:Cosine",
     "label_graph": "raretag.models.heads.label_graph:LabelGraph",
     "linear": "raretag.models.heads.plain:Linear",

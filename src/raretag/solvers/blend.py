@@ -1,0 +1,162 @@
+r"""Linear classifiers and a kernel of the items, each as loud as held-out folds say. Ours.
+
+No paper. What it is made of: balanced logistic regression; the squared hinge of support vector machines (Fan et al.,
+LIBLINEAR, JMLR 2008); ridge regression on a Laplace kernel; the weights of learners by how they did on held-out items
+(stacked generalization, Wolpert 1992, but with one number a learner).
+
+Paper and code::
+
+    o_v        held-out scores of learner v, standardised fold by fold (solvers/folds.py), at the strength the folds
+               chose; m_v, d_v its mean and spread, label by label
+    t_v        how far the mean average precision of o_v is below that of the best learner, in standard errors of the
+               paired differences over labels
+    P          companions: which labels come with which (solvers/companions.py)
+
+    1.  counted: what is observed. If no negative of a label is observed, all that is unknown counts as negative.
+    2.  share_v = exp(-t_v) / sum exp(-t);   a learner below 1 in 50 is left out
+    3.  o = sum share_v o_v;   o <- o + a o P', for the largest a of 0, 0.1, 0.2, 0.4 that is within half a standard
+        error of the best
+    4.  if o is below balanced logistic regression alone, that is used alone
+    5.  every learner is fitted to all items, and all is added up in the same way:
+            z = m + d (s + a P s),   s = sum share_v (z_v - m_v) / d_v,   m, d those of logistic regression
+        so 0 is about where balanced weights would draw the line. A label without positives gets a low bias alone.
+
+All of it is linear in scores, so the result is one line and one kernel (models/heads/blended.py). There is no kernel
+for more than 8,000 items, or where the model would have to keep too many numbers. `effort`: quick is logistic
+regression and companions, by 3 folds and a short path; default has 5 folds, best 10.
+
+Reduces to:
+    logistic_regression with effort=quick, but for how folds are dealt and a strength chosen.
+
+Departs from the paper:
+    none to depart from.
+
+Departs from the authors' code:
+    none to depart from.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import torch
+from torch import Tensor, nn
+
+from raretag.core.errors import UserError
+from raretag.core.listener import Listener, Part
+from raretag.core.solver import Features, Solver
+from raretag.models.heads.blended import Blended
+from raretag.solvers.folds import HeldOut, Judge, Tried, along_path, deal, mean
+from raretag.solvers.kernel import too_large
+from raretag.solvers.learners import Kernel, Learner, Line, Task
+from raretag.solvers.newton import Products
+from raretag.solvers.regression import dense_rows, gathered
+from raretag.solvers.stacking import Stack, stacked, summed
+
+LOGISTIC = (0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0)
+HINGE = (0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0)
+QUICK = (0.1, 0.3, 1.0, 3.0, 10.0)
+FOLDS = {"quick": 3, "default": 5, "best": 10}
+PLAIN = "logistic"  # the learner that a blend is never below
+LAST = 0.1  # of the time, more or less: the fits to all items
+
+
+class Blend(Solver):
+    """`folds`: None stands for what the effort says."""
+
+    head = "blended"
+
+    def __init__(
+        self, *, effort: Literal["quick", "default", "best"] = "default", folds: int | None = None, seed: int = 0
+    ) -> None:
+        if effort not in FOLDS or (folds is not None and folds < 2):
+            raise UserError(
+                f"effort is {effort!r} and folds {folds}; blend wants quick, default or best, and 2 folds or more"
+            )
+        self.effort, self.seed = effort, seed
+        self.folds = FOLDS[effort] if folds is None else folds
+        self.found: dict[str, Any] = {}
+
+    def solve(self, features: Features, head: nn.Module, listener: Listener) -> Tensor:
+        if not isinstance(head, Blended):
+            raise UserError("blend fills the head 'blended'; leave head.name and branches.name alone")
+        x, positive, observed = gathered(features())
+        if len(positive) < 2:
+            raise UserError(f"{len(positive)} training items; blend holds some of them out and wants 2 or more")
+        counted = counted_entries(positive, observed)  # step 1
+        task = Task(Products(x), positive, counted, deal(positive, min(self.folds, len(positive)), self.seed))
+        judge = Judge(positive, counted)
+        learners, left_out = self.learners(task)
+        tried: dict[str, Tried] = {}
+        means: dict[str, dict[str, float]] = {}
+        for at, learner in enumerate(learners):
+            each = (1 - LAST) / len(learners)
+            part = Part(listener, at * each, (at + 1) * each)
+            tried[learner.name], means[learner.name] = along_path(
+                learner.held_out, learner.strengths, task.fold, judge, part.progress
+            )
+        stack = stacked(tried, PLAIN, judge, task.fold)  # steps 2 to 4
+        fits = {one.name: one.fitted(tried[one.name].strength) for one in learners if one.name in stack.shares}
+        level, scale = units(tried[PLAIN].held_out, positive)
+        total = summed(stack, fits, tried, positive)  # step 5
+        head.fill(scale[:, None] * total.weight, level + scale * total.bias)
+        if total.of_items is not None:
+            items = dense_rows(x, torch.arange(len(positive)))
+            centre = items.mean(0) if task.products.dense else torch.zeros(items.shape[1])
+            head.keep(items, centre, task.length, scale[:, None] * total.of_items)
+        self.found = self.described(tried, means, stack, left_out)
+        listener.progress(1.0)
+        return level + scale * stack.scores
+
+    def learners(self, task: Task) -> tuple[list[Learner], dict[str, str]]:
+        """Those that take part, and why others do not."""
+        if self.effort == "quick":
+            return [Line(task, PLAIN, "logistic", QUICK, balanced=True)], {}
+        lines: list[Learner] = [
+            Line(task, PLAIN, "logistic", LOGISTIC, balanced=True),
+            Line(task, "hinge", "hinge", HINGE, balanced=False),
+        ]
+        if reason := too_large(task.products.items, task.products.columns):
+            return lines, {"kernel": reason}
+        return [*lines, Kernel(task)], {}
+
+    def described(
+        self, tried: dict[str, Tried], means: dict[str, dict[str, float]], stack: Stack, left_out: dict[str, str]
+    ) -> dict[str, Any]:
+        parts = [f"{name} {share:.0%} (strength {tried[name].strength:g})" for name, share in stack.shares.items()]
+        alone = [f"{name} {mean(one.precisions):.3f}" for name, one in tried.items()]
+        words = (
+            f"{' + '.join(parts)}, companions {stack.companions:g}: mAP {stack.precision:.3f} on {self.folds} held-out "
+            f"folds; alone: {', '.join(alone)}"
+        )
+        return {
+            "summary": words + "".join(f"; no {name}: {reason}" for name, reason in left_out.items()),
+            "folds": self.folds,
+            "shares": stack.shares,
+            "strengths": {name: one.strength for name, one in tried.items()},
+            "companions": stack.companions,
+            "out_of_fold_mAP": stack.precision,
+            "tried": {**means, "companions": stack.tried},
+        }
+
+    def vital_signs(self) -> dict[str, float]:
+        return {f"share_of_{name}": share for name, share in self.found.get("shares", {}).items()}
+
+    def learned(self) -> dict[str, Any]:
+        return self.found
+
+
+def counted_entries(positive: Tensor, observed: Tensor) -> Tensor | None:
+    """[N, C] what is observed, and all of a label of which no negative is; None if that is everything."""
+    assumed = ~(observed & ~positive).any(0)
+    counted = observed | assumed
+    return None if bool(counted.all()) else counted
+
+
+def units(plain: HeldOut, positive: Tensor) -> tuple[Tensor, Tensor]:
+    """[C] level and scale of the final scores: those of logistic regression; 0 for a label without positives."""
+    count = positive.sum(0)
+    odds = ((count + 0.5) / (len(positive) - count + 0.5)).log()
+    level = torch.where(plain.spread > 0, plain.mean, odds)
+    scale = torch.where(plain.spread > 0, plain.spread, 1.0)
+    return torch.where(count > 0, level, odds), torch.where(count > 0, scale, 0.0)

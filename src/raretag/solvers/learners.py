@@ -1,0 +1,124 @@
+"""What a blend is made of: learners that score items they were not fitted to, and are then fitted to all of them."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from math import sqrt
+
+import torch
+from torch import Tensor
+
+from raretag.solvers.kernel import KernelRidge, centred_labels
+from raretag.solvers.newton import Loss, Products, label_blocks, loss_weights, minimise
+
+KEPT = 2**27  # weights of all folds that are kept as starts of the next strength: 0.5 GB
+
+
+@dataclass(frozen=True)
+class Task:
+    """What all learners of a blend get."""
+
+    products: Products  # of the features [N, D]
+    positive: Tensor  # [N, C] bool
+    counted: Tensor | None  # [N, C] bool, what is learned from; None: everything
+    fold: Tensor  # [N]
+
+    @property
+    def folds(self) -> int:
+        return int(self.fold.max()) + 1
+
+    @property
+    def length(self) -> float:
+        """Of a row: the root of the mean square."""
+        return sqrt(1 / self.products.unit)
+
+    @property
+    def labels(self) -> int:
+        return self.positive.shape[1]
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """z = W x + b + V k(x)."""
+
+    weight: Tensor  # W [C, D]
+    bias: Tensor  # b [C]
+    of_items: Tensor | None = None  # V [C, N]
+
+
+class Learner(ABC):
+    name: str
+    strengths: tuple[float, ...]  # from stiff to loose
+
+    @abstractmethod
+    def held_out(self, strength: float) -> Tensor:
+        """[N, C] scores of each item by a solution that was fitted to the other folds."""
+
+    @abstractmethod
+    def fitted(self, strength: float) -> Fitted:
+        """The solution of all items."""
+
+
+class Line(Learner):
+    """A linear classifier of each label (solvers/newton.py); a strength is in units of one over the mean of |x|^2."""
+
+    def __init__(self, task: Task, name: str, loss: Loss, strengths: tuple[float, ...], *, balanced: bool) -> None:
+        self.task, self.name, self.loss, self.strengths, self.balanced = task, name, loss, strengths, balanced
+        self.keeps = task.labels * task.products.columns * task.folds <= KEPT
+        self.starts: dict[tuple[int, int], Tensor] = {}
+
+    def held_out(self, strength: float) -> Tensor:
+        task = self.task
+        scores = torch.zeros(task.positive.shape)
+        for fold in range(task.folds):
+            held = task.fold == fold
+            for block in self.blocks():
+                start = self.starts.get((fold, block.start))
+                theta, z = self.solve(block, strength, ~held, start)
+                scores[held, block] = z[held]
+                if self.keeps:
+                    self.starts[fold, block.start] = theta
+        return scores
+
+    def fitted(self, strength: float) -> Fitted:
+        self.starts.clear()
+        theta = torch.cat([self.solve(block, strength, tolerance=1e-3)[0].T for block in self.blocks()])
+        return Fitted(theta[:, :-1].contiguous(), theta[:, -1].contiguous())
+
+    def blocks(self) -> list[slice]:
+        return list(label_blocks(self.task.labels, self.task.products.columns, self.task.products.items))
+
+    def solve(
+        self,
+        block: slice,
+        strength: float,
+        rows: Tensor | None = None,
+        start: Tensor | None = None,
+        tolerance: float = 1e-2,
+    ) -> tuple[Tensor, Tensor]:
+        task = self.task
+        y = task.positive[:, block].float()
+        counted = None if task.counted is None else task.counted[:, block]
+        weight = loss_weights(y, counted, rows, balanced=self.balanced)
+        return minimise(task.products, y, weight, strength * task.products.unit, self.loss, start, tolerance)
+
+
+class Kernel(Learner):
+    """Ridge regression on a kernel of the items (solvers/kernel.py); a strength is one over what the diagonal gets."""
+
+    name = "kernel"
+    strengths = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
+
+    def __init__(self, task: Task) -> None:
+        self.task = task
+        self.ridge = KernelRidge(task.products.x, task.length)
+        self.y = centred_labels(task.positive, task.counted)
+
+    def held_out(self, strength: float) -> Tensor:
+        return self.ridge.held_out(self.y, 1 / strength, self.task.fold)
+
+    def fitted(self, strength: float) -> Fitted:
+        a = self.ridge.solved(self.y, 1 / strength).T.contiguous() / self.ridge.diagonal  # [C, N]
+        none = torch.zeros(self.task.labels, self.task.products.columns)
+        return Fitted(none, -(a @ torch.from_numpy(self.ridge.mean)), a)
