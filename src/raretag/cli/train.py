@@ -36,6 +36,10 @@ def train(
     ] = None,
     seed: Annotated[int | None, typer.Option(help="Seed of data, model and method.")] = None,
     devices: Annotated[int | None, typer.Option(min=1, help="Processes of this machine that train together.")] = None,
+    effort: Annotated[
+        str | None,
+        typer.Option(metavar="quick|default|best", help="How much the default for feature vectors and texts tries."),
+    ] = None,
     out: Annotated[Path | None, typer.Option(help="Run folder; default: runs/DATA-METHOD-SEED.")] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Continue a run where it stopped.")] = False,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an existing run folder.")] = False,
@@ -54,7 +58,7 @@ def train(
     if run is not None and not resume:
         hint = f"data comes after --data: --data {run}" if run.is_file() else "name a new one with --out"
         raise UserError(f"'{run}' was given, but a run folder is an argument of --resume only; {hint}")
-    settings = compose(config, changes, data, method__name=method, seed=seed, train__devices=devices)
+    settings = compose(config, changes, data, method__name=method, seed=seed, effort=effort, train__devices=devices)
     folder = run or out or Path("runs") / f"{data_title(settings)}-{file_name(settings.method.name)}-{settings.seed}"
     if resume:
         given = any(value is not None for value in (data, method, config, seed, devices)) or bool(changes)

@@ -139,6 +139,9 @@ class Config(Section):
         (20, 100), description="training positives: tail < first <= medium < second <= head"
     )
     least_frequent: tuple[int, ...] = Field((3, 5), description="K: also average over the K rarest labels")
+    effort: Literal["quick", "default", "best"] = Field(
+        "default", description="how much a solver tries: quick is a sixth of the time, best about twice"
+    )
     seed: int = Field(0, ge=0)
 
     def to_yaml(self) -> str:

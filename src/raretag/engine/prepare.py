@@ -132,7 +132,7 @@ def build_learner(config: Config, statistics: LabelStatistics, items: int) -> Me
     """The method or the solver that the configuration names."""
     name, options = config.method.name, config.method.options
     if registry.room_of("methods", name) == "solvers":
-        solver: Solver = registry.build("solvers", name, options, kind=Solver, seed=config.seed)
+        solver: Solver = registry.build("solvers", name, options, kind=Solver, seed=config.seed, effort=config.effort)
         return solver
     return make_method(name, options, statistics, items=items, seed=config.seed)
 
