@@ -15,8 +15,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from raretag.core.files import replacing
-from raretag.core.targets import LabelStatistics
-from raretag.core.targets import Targets
+from raretag.core.targets import LabelStatistics, Targets
 from raretag.data.dataset import DataSet
 from raretag.labels.store import LabelStore
 

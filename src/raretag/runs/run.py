@@ -14,8 +14,8 @@ from torch import Tensor, nn
 from raretag.config.settings import checked, read
 from raretag.core.errors import UserError
 from raretag.core.targets import Targets
-from raretag.data.sources import load
 from raretag.data.dataset import DataSet
+from raretag.data.sources import load
 from raretag.runs import evidence
 from raretag.runs.card import Card
 from raretag.runs.record import FILE, Record, read_record
