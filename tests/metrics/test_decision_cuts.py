@@ -11,7 +11,7 @@ from torch import Tensor
 from raretag.core.targets import Targets
 from raretag.metrics import calibration_error
 from raretag.metrics.cross_fitted import tune_out_of_fold
-from raretag.metrics.decision_cuts import DEPTHS, MARKED, Entries, checked_cuts, decision_cuts, f1_of
+from raretag.metrics.decision_cuts import DEPTHS, MARKED, MICRO, Entries, checked_cuts, decision_cuts, f1_of
 
 SHARES = torch.logspace(math.log10(0.4), math.log10(0.01), 12)
 
@@ -84,7 +84,7 @@ def test_cuts_are_those_of_the_formulas(seed: int, partial: bool) -> None:
         observed[:, 2] &= y[:, 2]  # no observed negative
     targets = Targets(y.float(), observed)
     expected = plain_cuts(scores.double(), targets, 10.0, 0.3)
-    found = decision_cuts(scores, Entries.of(targets), kappa=10.0, micro=0.3)
+    found = decision_cuts(scores, Entries.of(targets), kappa=10.0, micro=(0.3,))[0]
     assert found.tolist() == pytest.approx(expected, abs=1e-9)
 
 
@@ -129,9 +129,20 @@ def test_tuned_cuts_are_better_on_fresh_items(seed: int) -> None:
     fresh, truth = drawn(4000, seed + 100)
     found = checked_cuts(scores.double(), Entries.of(known(y)), seed)
     reached, plain = (f1_of(fresh > cut, Entries.of(known(truth))) for cut in (found.cuts, 0.0))
-    assert found.tuned
+    assert found.micro is not None
     assert reached["micro"] > plain["micro"]
     assert reached["macro"] > plain["macro"]
+
+
+def test_the_share_of_micro_f1_is_the_largest_that_improves_both() -> None:
+    scores, y = drawn(600)
+    found = checked_cuts(scores.double(), Entries.of(known(y)))
+    *worse, taken = [f1 for name, f1 in found.f1.items() if name != "plain"]
+    plain = found.f1["plain"]
+    assert MICRO[len(worse)] == found.micro
+    assert all(taken[kind] > plain[kind] for kind in plain)
+    assert not any(all(f1[kind] > plain[kind] for kind in plain) for f1 in worse)
+    assert f1_of(found.decided, Entries.of(known(y))) == taken
 
 
 def test_the_plain_cut_stays_where_tuning_does_not_pay() -> None:

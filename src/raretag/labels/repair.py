@@ -47,8 +47,9 @@ class _Repair:
         held = np.zeros((parts, labels), np.int64)
         np.add.at(held, (part[positives.row], positives.indices), 1)
         self.held: list[list[int]] = held.tolist()
-        self.wanted: list[bool] = (held.sum(axis=0) >= parts).tolist()
-        if not ((held == 0) & self.wanted).any():
+        enough = held.sum(axis=0) >= parts
+        self.wanted: list[bool] = enough.tolist()
+        if not ((held == 0) & enough).any():
             return  # nothing to do: the rest is not needed
         place = np.empty(len(order), np.int64)
         place[order] = np.arange(len(order))
@@ -69,7 +70,7 @@ class _Repair:
     def run(self) -> Ints:
         helped = True
         while helped:
-            gaps = np.argwhere((np.asarray(self.held) == 0) & self.wanted).tolist()
+            gaps = np.argwhere((np.asarray(self.held) == 0) & np.asarray(self.wanted, np.bool_)).tolist()
             helped = sum(self.close(poor, label) for poor, label in gaps) > 0  # a sum, so that every gap gets a try
         return np.asarray(self.held)
 

@@ -6,7 +6,7 @@ For label c with n_c marked positives, and decisions for its g n_c highest score
     r_c(g)    (TP_c + KAPPA R_c) / (n_c + KAPPA), the recall: a rare label follows its like, a frequent one itself
     e_c       share of the true positives that are marked; F1 = 2 r / (1 + e g), as the true ones are n_c / e_c
     F_c       max_g 2 r_c / (1 + e_c g), the best F1 of the label;   F  the best micro F1, a fixed point
-    g_c       argmax_g r_c - e_c g (MICRO F + (1 - MICRO) F_c) / 2
+    g_c       argmax_g r_c - e_c g (m F + (1 - m) F_c) / 2,    m  how much micro F1 counts
 
 The cut lies halfway between the scores around that rank. A label without positives is never decided for.
 
@@ -17,6 +17,7 @@ has none, every unmarked item may be a positive or not: all entries are ranked, 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -32,7 +33,7 @@ DEPTHS = (
     *(2.0, 2.5, 3.2, 4.0, 5.0, 6.5, 8.0, 10.0, 13.0, 16.0, 20.0),
 )  # g
 KAPPA = 30.0  # so many positives weigh as much as the labels of like count
-MICRO = 0.25  # how much micro F1 counts; the rest is macro F1
+MICRO = (0.25, 0.15, 0.05, 0.0)  # m; the first that improves both F1 out of fold is taken
 WIDTH = 0.7  # of "like count", in log n
 ENOUGH = 20  # positives; more of them make a label's own curve no better as an example
 MARKED = 0.6  # e of a label without observed negatives
@@ -61,16 +62,16 @@ class Entries:
         return Entries(self.counted[chosen], self.positive[chosen], self.marked)
 
 
-def decision_cuts(logits: Tensor, entries: Entries, *, kappa: float = KAPPA, micro: float = MICRO) -> Tensor:
-    """[C] float64, on the scale of the logits [N, C]: decide for what is higher; inf: never."""
+def decision_cuts(logits: Tensor, entries: Entries, *, kappa: float = KAPPA, micro: Sequence[float] = MICRO) -> Tensor:
+    """For each m [M, C] float64, on the scale of the logits [N, C]: decide for what is higher; inf: never."""
     labels = logits.shape[1]
     hits, cuts = (torch.zeros(labels, len(DEPTHS), dtype=torch.float64) for _ in range(2))
     for block in blocks(labels, len(logits)):
         hits[block], cuts[block] = _curves(logits[:, block], entries.counted[:, block], entries.positive[:, block])
     n = entries.positive.sum(0).double()
     found = shrunk_recall(hits, n, kappa)
-    place = chosen_depths(found, n, entries.marked, micro)
-    return torch.where(n > 0, cuts.gather(1, place[:, None])[:, 0], torch.inf)
+    places = torch.stack([chosen_depths(found, n, entries.marked, m) for m in micro], 1)  # [C, M]
+    return torch.where(n > 0, cuts.gather(1, places).T, torch.inf)
 
 
 def _curves(logits: Tensor, counted: Tensor, positive: Tensor) -> tuple[Tensor, Tensor]:
@@ -136,25 +137,31 @@ class Checked:
 
     cuts: Tensor  # [C] float64
     decided: Tensor  # [N, C] bool: each item by cuts from the other folds
-    tuned: bool  # False: the plain cut was not beaten
-    f1: dict[str, dict[str, float]]  # of both ways, held out
+    micro: float | None  # m of the cuts; None: the plain cut was not beaten
+    f1: dict[str, dict[str, float]]  # held out, of the plain cut and of those that were tried
 
     def notes(self) -> dict[str, Any]:
-        return {"cuts": "tuned" if self.tuned else "plain", "held_out_F1": self.f1}
+        how = {"cuts": "plain"} if self.micro is None else {"cuts": "tuned", "share_of_micro": self.micro}
+        return {**how, "held_out_F1": self.f1}
 
 
 def checked_cuts(logits: Tensor, entries: Entries, seed: int = 0) -> Checked:
-    """The tuned cuts, if both micro and macro F1 of held-out items are better with them than at a logit of 0."""
+    """The tuned cuts, if both micro and macro F1 of held-out items are better with them than at a logit of 0.
+
+    Of the shares that micro F1 may have, the largest one that is better in both is taken.
+    """
     folds = min(FOLDS, len(logits))
     fold = chance.permutation(len(logits), _PURPOSE, seed) % max(folds, 1)
     known = entries.positive.any(0)
     plain = (logits > PLAIN) & known
-    tuned = torch.zeros_like(plain)
-    for held in range(folds) if folds > 1 else ():
-        rest, out = (fold != held).nonzero().flatten(), (fold == held).nonzero().flatten()
-        tuned[out] = logits[out] > decision_cuts(logits[rest], entries.rows(rest))
-    found = {"tuned": f1_of(tuned, entries), "plain": f1_of(plain, entries)}
-    pays = all(found["tuned"][kind] > found["plain"][kind] for kind in ("micro", "macro"))
-    if pays:
-        return Checked(decision_cuts(logits, entries), tuned, True, found)
-    return Checked(torch.where(known, PLAIN, torch.inf).double(), plain, False, found)
+    found = {"plain": f1_of(plain, entries)}
+    parts = [((fold != k).nonzero().flatten(), (fold == k).nonzero().flatten()) for k in range(folds)]
+    cuts = [decision_cuts(logits[rest], entries.rows(rest)) for rest, _ in parts] if folds > 1 else []  # [M, C] each
+    for number, m in enumerate(MICRO if cuts else ()):
+        decided = torch.zeros_like(plain)
+        for (_, out), cut in zip(parts, cuts, strict=True):
+            decided[out] = logits[out] > cut[number]
+        found[f"tuned, {m:g}"] = reached = f1_of(decided, entries)
+        if all(reached[kind] > found["plain"][kind] for kind in ("micro", "macro")):
+            return Checked(decision_cuts(logits, entries, micro=(m,))[0], decided, m, found)
+    return Checked(torch.where(known, PLAIN, torch.inf).double(), plain, None, found)
