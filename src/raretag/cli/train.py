@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from raretag.runs.record import Record
 
 GROUPS = ("head", "medium", "tail")
+MEASURED = {"test": "test set of", "validation": "validation items of", "out of fold": "out of fold on"}
 
 
 def train(
@@ -33,6 +34,10 @@ def train(
     config: Annotated[Path | None, typer.Option(help="A YAML file, such as the config.yaml of a run.")] = None,
     set_: Annotated[
         list[str] | None, typer.Option("--set", metavar="A.B=C", help="Change one setting, e.g. --set train.epochs=4.")
+    ] = None,
+    test: Annotated[
+        float | None,
+        typer.Option(min=0, max=1, help="Share of the items to test on, where the data names no test part."),
     ] = None,
     seed: Annotated[int | None, typer.Option(help="Seed of data, model and method.")] = None,
     devices: Annotated[int | None, typer.Option(min=1, help="Processes of this machine that train together.")] = None,
@@ -58,10 +63,12 @@ def train(
     if run is not None and not resume:
         hint = f"data comes after --data: --data {run}" if run.is_file() else "name a new one with --out"
         raise UserError(f"'{run}' was given, but a run folder is an argument of --resume only; {hint}")
-    settings = compose(config, changes, data, method__name=method, seed=seed, effort=effort, train__devices=devices)
+    settings = compose(
+        config, changes, data, method__name=method, data__test=test, seed=seed, effort=effort, train__devices=devices
+    )
     folder = run or out or Path("runs") / f"{data_title(settings)}-{file_name(settings.method.name)}-{settings.seed}"
     if resume:
-        given = any(value is not None for value in (data, method, config, seed, devices)) or bool(changes)
+        given = any(value is not None for value in (data, method, config, test, seed, devices)) or bool(changes)
         settings = stored_settings(folder, settings if given else None)
     check_names(settings)
     refuse_existing(folder, resume=resume, overwrite=overwrite)  # before torch is loaded, and again by the engine
@@ -178,10 +185,11 @@ def print_results(records: Mapping[str, Record]) -> None:
     from rich import box
     from rich.table import Table
 
-    from raretag.runs.record import changes_to_labels
+    from raretag.runs.record import OUT_OF_FOLD, changes_to_labels
 
     console, first = screen(), next(iter(records.values()))
-    title = f"test set of {first.data.name}{changes_to_labels(first.config['data'])}, in %"
+    measured = MEASURED.get(first.metrics.final.measured_on, first.metrics.final.measured_on)
+    title = f"{measured} {first.data.name}{changes_to_labels(first.config['data'])}, in %"
     rows = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
     rows.add_column("method", no_wrap=True)
     for name in ("mAP", *GROUPS, "F1", "F1*", "exact", "excluded"):
@@ -197,6 +205,16 @@ def print_results(records: Mapping[str, Record]) -> None:
     sizes = ", ".join(f"{name} {len(first.groups.members[name])}" for name in GROUPS)
     console.print(
         f"classes by training positives before hiding: {sizes} (edges {low}, {high})\n"
-        "F1: macro, at 0.5; F1*: at thresholds tuned on validation; exact: exact match of all labels\n"
-        "excluded: classes that the test set cannot measure"
+        f"F1: macro, at 0.5; F1*: {where_tuned(first)}; exact: exact match of all labels\n"
+        "excluded: classes that these items cannot measure"
     )
+    if first.metrics.final.measured_on == "out of fold":
+        console.print(OUT_OF_FOLD)
+
+
+def where_tuned(record: Record) -> str:
+    """Which thresholds F1* goes with."""
+    tuned = record.tuned or {}
+    if tuned.get("fitted_to") != "out of fold":
+        return "at thresholds tuned on validation"
+    return "at thresholds tuned out of fold" if tuned.get("cuts") == "tuned" else "the same, as tuning did not pay"

@@ -61,6 +61,9 @@ class Data(Named):
     prepare: Literal["auto", "raw", "counts", "dense", "rows", "standardised"] = Field(
         "auto", description="feature vectors to one scale, learned from training items; raw leaves them as they are"
     )
+    all_teach: bool = Field(
+        False, description="no validation part; a run sets it as train.use_all says and its solver allows"
+    )
     kept_in_test: float | None = Field(
         None, gt=0, le=1, description="share of the true test positives that are marked, where test labels are partial"
     )
@@ -101,6 +104,9 @@ class Train(Section):
     clip: float | None = Field(None, gt=0, description="largest norm of the gradient")
     average: float | None = Field(
         None, gt=0, lt=1, description="evaluate a moving average of the weights with this decay"
+    )
+    use_all: bool = Field(
+        True, description="validation items teach too where a solver scores items out of fold; it needs no others"
     )
     patience: int | None = Field(None, ge=1, description="stop after so many epochs without a better validation mAP")
     workers: int = Field(0, ge=0, description="processes that load inputs ahead")

@@ -18,6 +18,7 @@ class Solver(ABC):
     """Fits the head of a model whose backbone stays as it is. Made of options alone, as a scikit-learn estimator is."""
 
     head: str = "linear"  # the head that `solve` fills
+    cross_fits: bool = False  # `solve` gives out-of-fold logits, so no items need be held out for validation
 
     @abstractmethod
     def solve(self, features: Features, head: nn.Module, listener: Listener) -> Tensor | None:

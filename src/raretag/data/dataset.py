@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -55,6 +55,38 @@ class Selected:
     def describe(self) -> dict[str, Any]:
         """How a raw item becomes a tensor; empty if items are tensors already."""
         return self.inputs.describe() if isinstance(self.inputs, Describes) else {}
+
+
+class Joined:
+    """The rows of two inputs, one after the other."""
+
+    def __init__(self, first: Inputs, second: Inputs) -> None:
+        self.first, self.second = first, second
+
+    @classmethod
+    def of(cls, first: Inputs, second: Inputs) -> Inputs:
+        """Rows of the same inputs stay rows of them."""
+        if isinstance(first, Selected) and isinstance(second, Selected) and first.inputs is second.inputs:
+            return Selected(first.inputs, torch.cat([first.rows, second.rows]))
+        return cls(first, second)
+
+    def __len__(self) -> int:
+        return len(self.first) + len(self.second)
+
+    def batch(self, rows: Tensor, epoch: int | None = None) -> Tensor:
+        late = rows >= len(self.first)
+        if not late.any():
+            return self.first.batch(rows, epoch)
+        if late.all():
+            return self.second.batch(rows - len(self.first), epoch)
+        some = self.first.batch(rows[~late], epoch)
+        found = some.new_empty(len(rows), *some.shape[1:])
+        found[~late], found[late] = some, self.second.batch(rows[late] - len(self.first), epoch)
+        return found
+
+    def describe(self) -> dict[str, Any]:
+        """How a raw item becomes a tensor; empty if items are tensors already."""
+        return self.first.describe() if isinstance(self.first, Describes) else {}
 
 
 @dataclass(frozen=True)
@@ -133,6 +165,26 @@ class DataSet:
         """Of one item, as the model gets it."""
         return tuple(self.train.inputs.batch(torch.arange(1)).shape[1:])
 
+    @property
+    def held_out(self) -> bool:
+        """Whether validation items are others than the training items."""
+        return self.validation is not self.train and NOT_HELD_OUT not in self.remarks
+
+    def all_teaching(self) -> DataSet:
+        """Without a validation part: its items are training items too, for those who score items out of fold.
+
+        Where training labels were hidden on purpose, validation labels are not; such items stay away.
+        """
+        train, truth, joined = self.train, self.truth, self.held_out and self.truth is None
+        if joined:
+            inputs = Joined.of(train.inputs, self.validation.inputs)
+            train = Items(inputs, LabelStore.joined(train.labels, self.validation.labels))
+        remarks = tuple(remark for remark in self.remarks if remark != NOT_HELD_OUT)
+        how = f"{len(self.validation):,} of them named as validation items" if joined else "none is held out"
+        remark = f"all {len(train):,} training items teach ({how}); each is also scored by a model that never saw it"
+        notes = {**self.notes, "joined": ["validation"] if joined else []}
+        return replace(self, train=train, validation=train, truth=truth, notes=notes, remarks=(*remarks, remark))
+
     def __post_init__(self) -> None:
         for part in (self.validation, self.test):
             if part.labels.names != self.train.labels.names:
@@ -198,10 +250,11 @@ def divide(
     if missing:
         _deal(labels, parts, missing, asked, seed)
     parts.rows.setdefault("test", np.arange(0))
+    held = set(parts.rows)
     if "validation" not in parts.rows:
         parts.rows["validation"] = parts.rows["train"]
         parts.remarks.append(NOT_HELD_OUT)
-    sizes = ", ".join(f"{len(parts.rows[part]):,} {part}" for part in PARTS)
+    sizes = ", ".join(f"{len(parts.rows[part]):,} {part}" for part in PARTS if part in held)
     how = "as the file says" if not missing else f"made here, stratified: {', '.join(missing)}"
     parts.remarks.insert(0, f"parts: {sizes} ({how})")
     return parts
@@ -209,7 +262,7 @@ def divide(
 
 def _check_shares(asked: dict[str, float], found: dict[str, NDArray[np.int64]]) -> None:
     for part, share in asked.items():
-        if part in found:
+        if part in found and share:
             raise UserError(f"{part}={share}, but the split names items of that part; leave out one of the two")
         if not 0 <= share < 1:
             raise UserError(f"{part}={share}; expected the share of the items that it gets, 0 or more and below 1")

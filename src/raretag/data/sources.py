@@ -29,7 +29,9 @@ def find_source(settings: Data, seed: int) -> DataSource:
 
 def load(settings: Data, seed: int) -> DataSet:
     """A source's data set, its training part made long-tailed and its labels hidden as asked; the rest stays whole."""
-    data: DataSet = find_source(settings, seed).load()
+    data: DataSet = find_source(without_validation(settings) if settings.all_teach else settings, seed).load()
+    if settings.all_teach:
+        data = data.all_teaching()
     rows = long_tailed(data.train.labels, settings, seed)
     if rows is not None:
         truth = None if data.truth is None else data.truth.take(rows)
@@ -38,16 +40,30 @@ def load(settings: Data, seed: int) -> DataSet:
         truth = data.truth or data.train.labels
         hidden_items = Items(data.train.inputs, hidden(data.train.labels, settings, seed))
         data = replace(data, train=hidden_items, truth=truth)
+    if settings.all_teach:
+        data = replace(data, validation=data.train)
     return data if settings.corrections is None else with_corrections(data, Path(settings.corrections).expanduser())
+
+
+def without_validation(settings: Data) -> Data:
+    """No items are dealt to a validation part, and to a test part only if they were asked for."""
+    known = registry.parameters(registry.find("data", settings.name))
+    changes: dict[str, float] = {"validation": 0.0} if "validation" in known else {}
+    if "test" in known and not settings.options.get("test"):
+        changes["test"] = 0.0
+    return settings.model_copy(update=changes)
 
 
 def with_corrections(data: DataSet, file: Path) -> DataSet:
     """Labels as people have answered them since. Parts whose items have no ids of their own stay as they are."""
     found = corrections.read(file)
-    parts, items = {}, set[str]()
+    parts, items = dict[str, Items](), set[str]()
     outgrown: list[corrections.Correction] = []
     for name in ("train", "validation", "test"):
         part = data.parts[name]
+        if name == "validation" and part is data.train:
+            parts[name] = parts["train"]
+            continue
         if name != "train" and part.labels.given_ids is None:
             continue
         labels, left = corrections.corrected(part.labels, found)

@@ -1,12 +1,18 @@
-"""What `auto` stands for: the method of a run that names none, and the parts that suit the data and the method."""
+"""What `auto` stands for: the method of a run that names none, and the parts that suit the data and the method.
+
+And which items teach: all of them, where a solver scores items out of fold. Such scores come from solutions that never
+saw the item, so thresholds, calibration and numbers need no other items.
+"""
 
 from __future__ import annotations
 
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from raretag.config.settings import Config, Train
+from raretag.core import registry
 from raretag.core.listener import Listener
 from raretag.core.method import Method
 from raretag.core.protocols import Inputs
@@ -16,7 +22,8 @@ from raretag.models.scaling import resolve_rule
 
 ENTRIES = 2**28  # items x labels: scores out of fold take four bytes for each, a few times over
 WEIGHTS = 2**28  # labels x columns: four bytes for each, a few times over
-BESIDES = {"devices", "nodes", "accelerator", "precision", "workers"}  # where a run takes place, not how it trains
+BESIDES = {"devices", "nodes", "accelerator", "precision", "workers", "use_all"}  # where and on what, not how it trains
+SOLVER = "blend"  # for feature vectors
 
 
 def choose_method(config: Config, data: DataSet, listener: Listener, *, own_model: bool = False) -> Config:
@@ -29,19 +36,44 @@ def choose_method(config: Config, data: DataSet, listener: Listener, *, own_mode
         return config
     inputs = data.train.inputs.batch(torch.arange(1))
     labels = data.train.labels
-    parts = (config.model, config.head, config.branches, config.sampler)
-    stepwise = own_model or any(part.name != "auto" for part in parts) or bool(config.train.model_fields_set - BESIDES)
-    small = len(labels) * labels.labels <= ENTRIES and labels.labels * inputs[0].numel() <= WEIGHTS
-    if not stepwise and not config.method.options and inputs.ndim == 2 and small:
-        name, reason = "blend", "inputs are feature vectors"
-    elif config.method.options:
-        name, reason = "binary_cross_entropy", f"the plain loss, as method.{next(iter(config.method.options))} is set"
-    elif bool(labels.statistics(cooccurrence=False).negatives.any()):
-        name, reason = "binary_cross_entropy", "the plain loss"
+    stepwise = is_stepwise(config, own_model=own_model)
+    entries, weights = len(labels) * labels.labels, labels.labels * inputs[0].numel()
+    if not stepwise and inputs.ndim == 2 and entries <= ENTRIES and weights <= WEIGHTS:
+        name = SOLVER
+    elif config.method.options or bool(labels.statistics(cooccurrence=False).negatives.any()):
+        name = "binary_cross_entropy"
     else:
-        name, reason = "assume_negative", "the plain loss, and no negative label is given"
-    listener.message(f"no method was named: {name} ({reason})")
+        name = "assume_negative"
+    size = f"{len(labels):,} items x {labels.labels:,} labels, {inputs[0].numel():,} numbers per item"
+    listener.message(f"no method was named, so {name} was chosen. {reason_for(name, config, stepwise, inputs, size)}")
     return config.model_copy(update={"method": config.method.model_copy(update={"name": name})})
+
+
+def reason_for(name: str, config: Config, stepwise: bool, inputs: Tensor, size: str) -> str:
+    """Why this method, in plain words, and what else there is."""
+    others = "`raretag list methods` shows the others, and `raretag inspect DATA --recommend` tries some of them"
+    if name == SOLVER:
+        return (
+            f"Items are feature vectors ({size}): linear models and, where it pays on held-out folds, a kernel are fitted "
+            f"to all of them at once. --effort quick is faster, --effort best tries more; {others}."
+        )
+    if config.method.options:
+        why = f"It is the plain loss, which method.{next(iter(config.method.options))} belongs to"
+    elif stepwise:
+        why = "Your settings of the training or of the model ask for a network that learns step by step"
+    elif inputs.ndim != 2:
+        why = "Items are not feature vectors, so a network learns from them step by step"
+    else:
+        why = f"The data ({size}) is too large for {SOLVER}, so a network learns from it step by step"
+    loss = "unknown labels count as negatives" if name == "assume_negative" else "each label is a yes or no of its own"
+    return f"{why}; the loss is the plain one, in which {loss}. More epochs (train.epochs) may do better; {others}."
+
+
+def is_stepwise(config: Config, *, own_model: bool) -> bool:
+    """Whether a setting asks for a network that is trained step by step: how to train it, or which one."""
+    parts = (config.model, config.head, config.branches, config.sampler)
+    trained = bool(config.train.model_fields_set - BESIDES)
+    return own_model or trained or bool(config.method.options) or any(part.name != "auto" for part in parts)
 
 
 def resolve_auto(
@@ -75,3 +107,30 @@ def unused_settings(config: Config, learner: Method | Solver) -> list[str]:
     unused = [f"train.{name}" for name in sorted(steps) if getattr(train, name) != getattr(plain, name)]
     drawn = config.sampler.name not in ("auto", Method.sampler)
     return [name for name in unused if name != "train.epochs" or train.epochs > 1] + ["sampler.name"] * drawn
+
+
+def all_will_teach(config: Config, method: Method | Solver | None, *, own_model: bool) -> bool:
+    """What is known before the data is loaded; `auto` may choose otherwise once it has seen the data."""
+    if method is not None:
+        return all_teach(config, method)
+    name = config.method.name
+    if name == "auto":
+        if is_stepwise(config, own_model=own_model):
+            return False
+        name = SOLVER
+    if registry.room_of("methods", name) != "solvers":
+        return False
+    solver: type[Solver] = registry.find("solvers", name)
+    return config.train.use_all and solver.cross_fits
+
+
+def all_teach(config: Config, learner: Method | Solver) -> bool:
+    """Whether the learner scores items out of fold, and the settings let validation items teach."""
+    return config.train.use_all and isinstance(learner, Solver) and learner.cross_fits
+
+
+def with_all_teaching(config: Config, teach: bool) -> Config:
+    """The settings of the data say it too, so that whoever loads it later gets the same parts."""
+    if config.data.all_teach == teach:
+        return config
+    return config.model_copy(update={"data": config.data.model_copy(update={"all_teach": teach})})

@@ -26,6 +26,11 @@ SAMPLE = 16  # items whose inputs are part of the hash
 def encoded(data: DataSet, encoder: nn.Module, *, workers: int, listener: Listener) -> DataSet:
     """The same data set with features [N, D] in place of its inputs."""
     encoder.eval()
+    if data.validation is data.train:
+        parts = {"train": data.train, "test": data.test}
+        kept = {name: together({name: items}, encoder, workers, listener)[name] for name, items in parts.items()}
+        all_items, test = (Items(TensorInputs(kept[name]), items.labels) for name, items in parts.items())
+        return replace(data, train=all_items, validation=all_items, test=test)
     parts = data.parts
     named = {name: set(map(str, items.labels.ids)) for name, items in parts.items()}
     # Training and validation items share a file, so that another seed, which splits them otherwise, finds it.

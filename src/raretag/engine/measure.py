@@ -14,6 +14,7 @@ from raretag.core.solver import Solver
 from raretag.data.dataset import Items
 from raretag.engine.prepare import Prepared
 from raretag.metrics.calibration import calibration_error
+from raretag.metrics.cross_fitted import CrossFitted, tune_out_of_fold
 from raretag.metrics.evaluation import evaluate, grouped_means
 from raretag.metrics.partial_labels import HiddenCounts, micro_hidden_recall, partial_truth
 from raretag.metrics.precision_curve import average_precision
@@ -21,7 +22,7 @@ from raretag.metrics.scored import number_or_none
 from raretag.metrics.tuning import Tuned, tune
 from raretag.runs import evidence
 from raretag.runs.card import WEIGHTS, Card, Decisions
-from raretag.runs.record import VERSION, Record, environment
+from raretag.runs.record import OUT_OF_FOLD, VERSION, Record, environment
 
 MOST_LABELS = 1000  # whose inner numbers are written down each epoch
 
@@ -58,8 +59,15 @@ def epoch_row(prepared: Prepared, step: Step) -> dict[str, Any]:
 
 def solved_row(prepared: Prepared, solver: Solver) -> dict[str, Any]:
     """The one row of a run without steps."""
-    row = validation_row(prepared, prepared.logits(prepared.data.validation))
+    row = validation_row(prepared, validation_logits(prepared))
     return row | {"epoch": 0, "step": 1, "loss": None, "learning_rate": 0.0, "vital_signs": solver.vital_signs()}
+
+
+def validation_logits(prepared: Prepared) -> Tensor:
+    """Of the validation items; where all items teach, of the training items out of fold."""
+    if prepared.data.validation is prepared.data.train and prepared.out_of_fold is not None:
+        return prepared.out_of_fold
+    return prepared.logits(prepared.data.validation)
 
 
 def validation_row(prepared: Prepared, logits: Tensor) -> dict[str, Any]:
@@ -97,16 +105,26 @@ class Measured:
 def measure_run(prepared: Prepared, history: list[dict[str, Any]], listener: Listener) -> Measured:
     """Every final number of a trained model. Where there is no test part, validation items stand in, and it is said."""
     data, config = prepared.data, prepared.config
-    logits = {name: prepared.logits(data.parts[name]) for name in ("validation", "test")}
-    tuned = tune(logits["validation"], data.validation.labels.targets(), prepared.groups, seed=config.seed)
+    logits = {"validation": validation_logits(prepared), "test": prepared.logits(data.test)}
+    fitted = None  # thresholds and calibration from out-of-fold logits, where there are such
+    if prepared.out_of_fold is not None:
+        fitted = tune_out_of_fold(prepared.out_of_fold, data.train.labels.targets(), prepared.groups, seed=config.seed)
+        tuned = fitted.tuned
+    else:
+        tuned = tune(logits["validation"], data.validation.labels.targets(), prepared.groups, seed=config.seed)
     measured_on = "test" if len(data.test) else "validation"
     items, scores = data.parts[measured_on], logits[measured_on]
     final = metrics_of(prepared, items, scores)
-    if measured_on == "test":
-        final |= tuned_metrics(prepared, scores, tuned)
-    else:
-        final["measured_on"] = "validation"
+    if fitted is not None and measured_on == "validation" and items is data.train:
+        measured_on = "out of fold"
+        final |= cross_fitted_metrics(prepared, fitted)
+        listener.message(f"there is no test part: the numbers are {OUT_OF_FOLD}")
+    elif measured_on == "test" or fitted is not None:
+        final |= tuned_metrics(prepared, items, scores, tuned)
+    if measured_on == "validation":
         listener.message("there is no test part: the numbers are those of the validation items")
+    if measured_on != "test":
+        final["measured_on"] = measured_on
     if data.truth is not None:
         final["hidden_recall"] = hidden_recall(prepared)
     unsure = items.labels.targets()
@@ -114,7 +132,7 @@ def measure_run(prepared: Prepared, history: list[dict[str, Any]], listener: Lis
         final["partial_truth"] = partial_truth(scores, unsure, kept=config.data.kept_in_test, seed=config.seed)
         listener.message(sentence_on_partial_truth(final["partial_truth"], measured_on))
     rows = evidence.rows_to_search(data.train.labels)
-    searched = prepared.logits(data.train.take(rows))
+    searched = prepared.logits(data.train.take(rows)) if prepared.out_of_fold is None else prepared.out_of_fold[rows]
     decisions = Decisions.of(tuned)
     record = record_of(prepared, history, final, decisions)
     return Measured(record, decisions, logits, evidence.evidence_of(data, prepared.statistics, rows, searched))
@@ -149,7 +167,9 @@ def record_of(prepared: Prepared, history: list[dict[str, Any]], final: dict[str
                 "denominator": slots.get("reduce"),
                 "learned": learner.learned(),
             },
+            "fitted_on": fitted_on(prepared, final),
             "metrics": {  # numbers of single labels are in metrics.jsonl
+                "validation_from": kind_of_validation(prepared),
                 "epochs": [{key: value for key, value in row.items() if key != "by_label"} for row in history],
                 "final": final,
             },
@@ -177,22 +197,56 @@ def card_of(prepared: Prepared, decisions: Decisions, weights_sha256: str) -> Ca
     )
 
 
-def tuned_metrics(prepared: Prepared, logits: Tensor, tuned: Tuned) -> dict[str, Any]:
-    """What thresholds and calibration do to the numbers of the test set."""
-    test, after = prepared.data.test, tuned.calibrated(logits)
-    targets = test.labels.targets()
-    errors = {"before": logits, "after": after}
+def kind_of_validation(prepared: Prepared) -> str:
+    """Whose scores the validation numbers are."""
+    if prepared.data.validation is prepared.data.train and prepared.out_of_fold is not None:
+        return "out of fold"
+    return "validation items" if prepared.data.held_out else "training items"
+
+
+def fitted_on(prepared: Prepared, final: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """What the model, its thresholds and its numbers come from; "training items" were seen by what they judge."""
+    data = prepared.data
+    validation = {"from": kind_of_validation(prepared), "items": len(data.validation)}
+    out_of_fold = {"from": "out of fold", "items": len(data.train)}
+    parts = ["train", *data.notes.get("joined", [])] if data.validation is data.train else ["train"]
+    measured = {"from": "test items", "items": len(data.test)} if "measured_on" not in final else validation
     return {
-        "F1_tuned": metrics_of(prepared, test, after, tuned.thresholds)["F1"],
-        "ECE": {when: number_or_none(calibration_error(values.sigmoid(), targets)) for when, values in errors.items()},
+        "model": {"parts": parts, "items": len(data.train)},
+        "thresholds": validation if prepared.out_of_fold is None else out_of_fold,
+        "metrics": measured,
     }
+
+
+def tuned_metrics(prepared: Prepared, items: Items, logits: Tensor, tuned: Tuned) -> dict[str, Any]:
+    """What thresholds and calibration do to the numbers of items that had no part in them."""
+    after = tuned.calibrated(logits)
+    decided = metrics_of(prepared, items, after, tuned.thresholds)
+    return own_decisions(decided) | calibration_errors(items, logits, after)
+
+
+def cross_fitted_metrics(prepared: Prepared, fitted: CrossFitted) -> dict[str, Any]:
+    """The same out of fold: model, cuts and calibration of an item all come from others."""
+    assert prepared.out_of_fold is not None
+    decided = metrics_of(prepared, prepared.data.train, torch.where(fitted.decided, 1.0, -1.0))
+    return own_decisions(decided) | calibration_errors(prepared.data.train, prepared.out_of_fold, fitted.calibrated)
+
+
+def own_decisions(decided: dict[str, Any]) -> dict[str, Any]:
+    return {"F1_tuned": decided["F1"], "micro_F1_tuned": decided["micro_F1"]}
+
+
+def calibration_errors(items: Items, before: Tensor, after: Tensor) -> dict[str, Any]:
+    targets, logits = items.labels.targets(), {"before": before, "after": after}
+    return {"ECE": {when: number_or_none(calibration_error(z.sigmoid(), targets)) for when, z in logits.items()}}
 
 
 def hidden_recall(prepared: Prepared) -> float | None:
     """The share of the hidden training positives that the model finds at 0.5 (what COMIC's Table 2 calls recall)."""
     items, truth = prepared.data.train, prepared.data.truth
     assert truth is not None
-    counts = HiddenCounts.of(prepared.logits(items) > 0, truth.targets(), items.labels.targets())
+    logits = prepared.logits(items) if prepared.out_of_fold is None else prepared.out_of_fold
+    counts = HiddenCounts.of(logits > 0, truth.targets(), items.labels.targets())
     return number_or_none(micro_hidden_recall(counts))
 
 

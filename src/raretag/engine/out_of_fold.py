@@ -81,7 +81,8 @@ def train_without(config: Config, data: DataSet, rows: NDArray[np.integer[Any]],
     rest = np.setdiff1d(np.arange(len(data.train)), rows)
     train, held = data.train.take(torch.from_numpy(rest)), data.train.take(torch.from_numpy(rows))
     ids = data.train.labels.given_ids
-    itself = ids is not None and data.validation.labels.given_ids is ids  # a set without validation: not the fold back
+    itself = data.validation is data.train  # a set without validation: not the fold back
+    itself |= ids is not None and data.validation.labels.given_ids is ids
     part = replace(data, train=train, validation=train if itself else data.validation, test=held, truth=None)
     prepared = prepare(config, build_fabric(config.train), data=replace(part, published=None))
     fit_quietly(prepared, listener)

@@ -23,7 +23,14 @@ from raretag.core.solver import Solver
 from raretag.core.targets import LabelStatistics
 from raretag.data.dataset import DataSet, Items
 from raretag.data.sources import group_counts, load
-from raretag.engine.auto import choose_method, resolve_auto, unused_settings
+from raretag.engine.auto import (
+    all_teach,
+    all_will_teach,
+    choose_method,
+    resolve_auto,
+    unused_settings,
+    with_all_teaching,
+)
 from raretag.engine.batches import logits_of, placed
 from raretag.engine.encode import encoded
 from raretag.engine.fit import Training
@@ -47,6 +54,7 @@ class Prepared:
     model: nn.Module
     training: Training | None = None
     solver: Solver | None = None
+    out_of_fold: Tensor | None = None  # [N, C] logits of the training items by solutions that never saw them
 
     @property
     def learner(self) -> Method | Solver:
@@ -87,18 +95,20 @@ def prepare(
     method: Method | Solver | None = None,
 ) -> Prepared:
     """Data, model and method are made as configured, unless the caller brings them."""
-    data = load(config.data, config.seed) if data is None else data
-    raw = RawInputs.of(data)
-    if config.encoder.name != "none":
-        with fabric.rank_zero_first():  # the first process computes what the others then read
-            torch.manual_seed(config.seed)
-            encoder = build_backbone(config.encoder, raw.shape)
-            raw = replace(raw, encoder=digest_of(encoder))
-            data = encoded(data, encoder, workers=config.train.workers, listener=listener)
+    brought = data
+    if brought is None:
+        config = with_all_teaching(config, all_will_teach(config, method, own_model=model is not None))
+    data, raw = load_inputs(config, brought, fabric, listener)
     if method is None:
         config = choose_method(config, data, listener, own_model=model is not None)
+    learner = build_learner(config, data.train.labels.statistics(), len(data.train)) if method is None else method
+    if brought is not None and all_teach(config, learner):
+        data = data.all_teaching()
+    elif brought is None and all_teach(config, learner) != config.data.all_teach:  # the data spoke for another learner
+        config = with_all_teaching(config, all_teach(config, learner))
+        data, raw = load_inputs(config, None, fabric, listener)
+        learner = build_learner(config, data.train.labels.statistics(), len(data.train)) if method is None else method
     statistics = data.train.labels.statistics()
-    learner = build_learner(config, statistics, len(data.train)) if method is None else method
     if unused := unused_settings(config, learner):
         listener.message(f"not used: {', '.join(unused)}; {config.method.name} is solved without training steps")
     shape = data.input_shape
@@ -126,6 +136,19 @@ def prepare(
         check_method(learner, config, model)
         prepared.training = make_training(prepared, learner)
     return prepared
+
+
+def load_inputs(config: Config, data: DataSet | None, fabric: Fabric, listener: Listener) -> tuple[DataSet, RawInputs]:
+    """The data as it is given or as the configuration names it, behind the encoder if there is one."""
+    data = load(config.data, config.seed) if data is None else data
+    raw = RawInputs.of(data)
+    if config.encoder.name != "none":
+        with fabric.rank_zero_first():  # the first process computes what the others then read
+            torch.manual_seed(config.seed)
+            encoder = build_backbone(config.encoder, raw.shape)
+            raw = replace(raw, encoder=digest_of(encoder))
+            data = encoded(data, encoder, workers=config.train.workers, listener=listener)
+    return data, raw
 
 
 def build_learner(config: Config, statistics: LabelStatistics, items: int) -> Method | Solver:

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from raretag.config.settings import Config, Train
 from raretag.core.context import Context
-from raretag.core.errors import some
+from raretag.core.errors import UserError, some
 from raretag.core.files import replacing
 from raretag.core.listener import PRINTING, Listener, Step
 from raretag.core.method import Method
@@ -21,6 +21,7 @@ from raretag.data.dataset import DataSet
 from raretag.engine import checkpoint
 from raretag.engine.batches import features_of
 from raretag.engine.checkpoint import Best
+from raretag.engine.cross_fit import cross_fit
 from raretag.engine.fit import Training, fit, stage_of
 from raretag.engine.measure import Measured, card_of, epoch_row, measure_run, solved_row
 from raretag.engine.prepare import Prepared, build_fabric, prepare
@@ -85,7 +86,9 @@ def learn(prepared: Prepared, folder: Path | None, *, resume: bool = False, list
     """Train or solve; the history has a row for each epoch."""
     if prepared.solver is not None:  # deterministic and without checkpoints: resuming means solving again
         started = time.perf_counter()
-        solve(prepared, prepared.solver, listener)
+        prepared.out_of_fold = solve(prepared, prepared.solver, listener)
+        if prepared.out_of_fold is None and prepared.data.validation is prepared.data.train:
+            prepared.out_of_fold = cross_fit(prepared, prepared.solver)
         row = solved_row(prepared, prepared.solver)
         if folder is not None and prepared.fabric.is_global_zero:
             log = Log(folder, [])
@@ -105,13 +108,17 @@ def learn(prepared: Prepared, folder: Path | None, *, resume: bool = False, list
 
 
 def solve(prepared: Prepared, solver: Solver, listener: Listener) -> Tensor | None:
-    """Fill the head from the features of all training items; gives out-of-fold logits, if the solver has any."""
+    """Fill the head from the features of all training items; gives out-of-fold logits, if there are any."""
     rows = 4 * prepared.config.train.batch_size
-    return solver.solve(
+    found = solver.solve(
         lambda: features_of(prepared.model, prepared.data.train, prepared.fabric, rows),
         prepared.model.get_submodule("head"),
         listener,
     )
+    shape = (len(prepared.data.train), prepared.data.train.labels.labels)
+    if found is not None and found.shape != shape:
+        raise UserError(f"{type(solver).__name__} gave out-of-fold logits {tuple(found.shape)}; expected {shape}")
+    return None if found is None else found.detach().float().cpu()
 
 
 def train_epochs(

@@ -93,6 +93,15 @@ class Entries:
             return Entries.of_bits(some.positives, some.labels, some.bits)
         return Entries.of_lists(some.positives, some.labels, some.absent, some.listed)
 
+    def followed_by(self, other: Entries) -> Entries:
+        """The rows of both, in the smallest form."""
+        positives = Rows.joined([self.positives, other.positives])
+        if self.absent == other.absent and self.bits is None and other.bits is None:
+            lists = [_nothing(len(one)) if one.listed is None else one.listed for one in (self, other)]
+            return Entries.of_lists(positives, self.labels, self.absent, Rows.joined(lists))
+        packed = [pack(one.observed(*block)) for one in (self, other) for block in blocks(len(one), one.labels)]
+        return Entries.of_bits(positives, self.labels, np.concatenate(packed))
+
     def pick(self, rows: Ints) -> Entries:
         """Some rows in the form that the whole has: quicker, for those who look once and throw them away."""
         listed = None if self.listed is None else self.listed.take(rows)

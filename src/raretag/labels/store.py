@@ -175,6 +175,20 @@ class LabelStore:
         ids = None if self.given_ids is None else tuple(self.given_ids[row] for row in chosen.tolist())
         return LabelStore(self.entries.take(chosen), self.given_names, ids)
 
+    @classmethod
+    def joined(cls, first: LabelStore, second: LabelStore) -> LabelStore:
+        """The items of both, those of the first store first; they have the same labels.
+
+        >>> LabelStore.joined(LabelStore.from_lists([["a"], ["b"]]), LabelStore.from_lists([["a", "b"]])).lists()
+        [[0], [1], [0, 1]]
+        """
+        if first.names != second.names:
+            raise UserError("two label stores with other label names cannot be joined; expected one list in one order")
+        ids = None
+        if first.given_ids is not None and second.given_ids is not None:
+            ids = convert.unique([*first.given_ids, *second.given_ids], "item id")
+        return cls(first.entries.followed_by(second.entries), first.given_names, ids)
+
     def holding(self, entries: Entries) -> LabelStore:
         """The same items and label names with other entries."""
         return LabelStore(entries, self.given_names, self.given_ids)

@@ -27,7 +27,7 @@ SPREADS = (0.05, 0.2, 0.5)
 MODEL_WEIGHTS = (1.0, 3.0, 10.0, 30.0, 100.0, math.inf)  # k: so many positives weigh as much as the model
 TOLERANCE = 0.5  # standard errors
 SHORT = 4.0  # a wanted precision or recall that is missed by 1 % is worse than 1 % less of the other
-_PURPOSE = 0x7E1D
+PURPOSE = 0x7E1D  # of the draw of folds
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,14 +72,14 @@ def tune(
         raise UserError("a logit is NaN: the model is broken, and no threshold can repair it")
     logits, targets = logits.detach().cpu().double().clamp(-1e4, 1e4), targets.to("cpu")
     folds = min(FOLDS, len(logits))
-    fold = chance.permutation(len(logits), _PURPOSE, seed) % max(1, folds)
+    fold = chance.permutation(len(logits), PURPOSE, seed) % max(1, folds)
     counted = Counted.of(logits, targets, fold, folds) if folds > 1 else None
     if counted is None or not targets.observed.any():
         same = torch.ones(logits.shape[1], dtype=torch.float64)
         return Tuned(
             same, same * 0, same * DEFAULT_THRESHOLD, {"goal": goal, "wanted": wanted, "validation_items": len(logits)}
         )
-    spread, pairs, pair = _calibrations(counted, groups, folds, calibrate)
+    spread, pairs, pair = calibrations(counted, groups, folds, calibrate)
     k, cuts = _cuts(logits, targets, fold, pairs, goal, wanted)
     scale, shift = pair[:, 0].exp(), pair[:, 1]
     thresholds = _filled(torch.sigmoid(cuts * scale + shift), groups)
@@ -95,7 +95,7 @@ def tune(
     return Tuned(scale, shift, thresholds, notes)
 
 
-def _calibrations(
+def calibrations(
     counted: Counted, groups: Mapping[str, Tensor], folds: int, calibrate: bool
 ) -> tuple[float | None, list[Tensor], Tensor]:
     """The spread, the pairs without each fold, and the pair of all items; none of it if that is worse than nothing."""

@@ -16,6 +16,7 @@ from raretag.core.errors import UserError
 from raretag.core.files import without_nan, write_json
 
 FILE = "record.json"
+OUT_OF_FOLD = "out of fold: each item scored by a model that was not fitted to it"
 VERSION = 2  # 1: records of the first versions, which did not say
 
 
@@ -45,6 +46,8 @@ class Metrics(_Open):
     mAP: Means = Field(default_factory=Means)  # noqa: N815
     F1: Means = Field(default_factory=Means)  # at a probability of 0.5
     F1_tuned: Means | None = None  # at the thresholds of the run
+    micro_F1_tuned: float | None = None  # noqa: N815
+    measured_on: str = "test"  # or "validation", or "out of fold": the training items by models that never saw them
     exact_match: float | None = None
     excluded_classes: list[int] = Field(default_factory=list)  # that the items cannot measure
     precision: Means | None = None
@@ -73,6 +76,7 @@ class Measured(_Open):
     """Numbers over the epochs and at the end."""
 
     epochs: list[Epoch] = Field(default_factory=list)
+    validation_from: str = "validation items"  # or "out of fold", or "training items" where nothing was held out
     final: Metrics = Field(default_factory=Metrics)
 
 
@@ -124,6 +128,7 @@ class Record(_Open):
     thresholds: list[float] | None = None
     calibration: dict[str, list[float]] | None = None
     tuned: dict[str, Any] | None = None
+    fitted_on: dict[str, dict[str, Any]] = Field(default_factory=dict)  # items of model, thresholds and metrics
 
     @classmethod
     def from_json(cls, tree: Any) -> Record:

@@ -12,7 +12,9 @@ from safetensors.torch import load_file
 from raretag.core.errors import UserError
 from raretag.data.sources import load as load_data
 from raretag.metrics.calibration import Goal
+from raretag.metrics.cross_fitted import tune_out_of_fold
 from raretag.metrics.tuning import tune
+from raretag.runs import evidence
 from raretag.runs.card import Card, Decisions, read_card
 
 LOGITS = "logits.safetensors"
@@ -47,6 +49,8 @@ def retune(
     except (OSError, SafetensorError, KeyError) as error:
         raise UserError(f"'{path}' with the logits of the validation items cannot be read: {error}") from None
     if validation is None:
+        validation = evidence.unpacked("validation", evidence.read(Path(folder)))  # as the run kept them
+    if validation is None:
         validation = load_data(config.data, config.seed).validation.labels.targets()
     if validation.value.shape != logits.shape:
         raise UserError(
@@ -54,7 +58,10 @@ def retune(
             f"{tuple(logits.shape)}: is it still the data of training?"
         )
     groups = {name: torch.tensor(members, dtype=torch.int64) for name, members in card.groups.items()}
-    tuned = tune(logits, validation, groups, goal=goal, wanted=wanted, calibrate=calibrate, seed=config.seed)
+    if config.data.all_teach and goal == "f1" and calibrate:
+        tuned = tune_out_of_fold(logits, validation, groups, seed=config.seed).tuned
+    else:
+        tuned = tune(logits, validation, groups, goal=goal, wanted=wanted, calibrate=calibrate, seed=config.seed)
     decisions = Decisions.of(tuned).model_dump()
     if threshold is not None:
         decisions["thresholds"] = [threshold] * len(card.labels)

@@ -3,7 +3,8 @@
 Give `train` and, if there is one, `test`; for MULAN also `labels`, its XML file. MEKA files say by `-C n` which
 attributes are labels.
 
-A label `?` is unknown. Without a test file a stratified part of the items is held out for it.
+A label `?` is unknown. Without a test file a stratified part of the items is held out for it; `test` may also be the
+share of the items that it gets.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from scipy import sparse
 
 from raretag.core.errors import UserError
 from raretag.data.files import lines, parse_xml, shown, wrong
-from raretag.data.sets.named import FeatureRows, Part, part
+from raretag.data.sets.named import TESTED, FeatureRows, Part, part
 from raretag.labels.store import LabelStore
 
 FILES = ()
@@ -36,8 +37,11 @@ _STATES = {"0": 0.0, "1": 1.0, "false": 0.0, "true": 1.0, "no": 0.0, "yes": 1.0}
 class Arff(FeatureRows):
     name = "arff"
 
-    def __init__(self, *, train: str, test: str = "", labels: str = "", validation: float = 0.1, seed: int = 0) -> None:
-        self.paths = {"train": Path(train)} | ({"test": Path(test)} if test else {})
+    def __init__(
+        self, *, train: str, test: str | float = "", labels: str = "", validation: float = 0.1, seed: int = 0
+    ) -> None:
+        self.paths = {"train": Path(train)} | ({"test": Path(test)} if test and isinstance(test, str) else {})
+        self.tested = test if isinstance(test, (int, float)) else TESTED
         self.label_file = Path(labels) if labels else None
         self.validation, self.seed = validation, seed
 

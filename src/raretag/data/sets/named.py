@@ -24,6 +24,7 @@ from raretag.labels.split import split
 from raretag.labels.store import LabelStore
 
 VARIABLE = "RARETAG_DATA"
+TESTED = 0.2  # share of the items that test a model, where no file says which
 _PURPOSE = int.from_bytes(b"remain", "big")
 
 
@@ -182,6 +183,7 @@ class FeatureRows(NamedSet):
     """A set whose items are rows of features in a training file and, perhaps, a test file."""
 
     validation: float
+    tested: float = TESTED  # the share of the items that are held out where there is no test file
     seed: int
     _parts: dict[str, Part] | None = None
 
@@ -205,11 +207,17 @@ class FeatureRows(NamedSet):
         train = parts["train"].labels
         if "test" in parts:
             return Splits.held_out(train, parts["test"].labels, self.validation, self.seed)
-        rest, tested = split(train, [0.8, 0.2], self.seed).parts
+        if not 0 <= self.tested < 1:
+            raise UserError(f"test is {self.tested}; expected a file, or the share of the items to test on, below 1")
+        if not self.tested:
+            return Splits.held_out(train, train.take(slice(0, 0)), self.validation, self.seed)
+        rest, tested = split(train, [1.0 - self.tested, self.tested], self.seed).parts
         splits = Splits.held_out(train.take(rest), train.take(tested), self.validation, self.seed)
-        return splits.remarked("test: a stratified 20 % of the items, as no test file is given")
+        return splits.remarked(f"test: a stratified {self.tested:.0%} of the items, as no test file is given")
 
     def inputs(self, store: LabelStore, part: str) -> Inputs:
+        if not len(store):
+            return Features(self.read()["train"].features[:0])
         file = str(store.ids[0]).partition("/")[0]  # validation items come from the training file
         rows = [int(str(item).partition("/")[2]) for item in store.ids]
         return Features(self.read()[file].features[rows])

@@ -3,7 +3,7 @@
 Give `train` and, if there is one, `test`. Rows look like `3,17 0:1.5 7:0.25`; a first line `items features labels`
 may be there. Labels are numbers; `names` is a file that names them, one a line.
 
-Without a test file a stratified part of the items is held out for it.
+Without a test file a stratified part of the items is held out for it; `test` may also be the share that it gets.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from scipy import sparse
 from raretag.core.errors import UserError
 from raretag.data.files import lines, read_names, shown, whole, wrong
 from raretag.data.sets.arff import number_of
-from raretag.data.sets.named import FeatureRows, Part, part
+from raretag.data.sets.named import TESTED, FeatureRows, Part, part
 
 FILES = ()
 MOST_LABELS, MOST_FEATURES = 10_000_000, 2**31 - 1
@@ -29,8 +29,11 @@ MOST_LABELS, MOST_FEATURES = 10_000_000, 2**31 - 1
 class Svmlight(FeatureRows):
     name = "svmlight"
 
-    def __init__(self, *, train: str, test: str = "", names: str = "", validation: float = 0.1, seed: int = 0) -> None:
-        self.paths = {"train": Path(train)} | ({"test": Path(test)} if test else {})
+    def __init__(
+        self, *, train: str, test: str | float = "", names: str = "", validation: float = 0.1, seed: int = 0
+    ) -> None:
+        self.paths = {"train": Path(train)} | ({"test": Path(test)} if test and isinstance(test, str) else {})
+        self.tested = test if isinstance(test, (int, float)) else TESTED
         self.name_file = Path(names) if names else None
         self.validation, self.seed = validation, seed
 

@@ -41,6 +41,7 @@ def from_table(file: str | Path, *, seed: int = 0, **options: Any) -> DataSet:
         negatives, split, id: the columns of labels that an item does not have, of its part, and of its name.
         absent: what a label is that is not mentioned, "negative" or "unknown".
         names: all labels, in order.
+        validation, test: the shares of the training items that are dealt to these parts; default: 10 % and 20 % of all.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -85,6 +86,8 @@ class Table:
         ngrams: int = 1,
         encoder: str | None = None,
         standardise: bool = True,
+        validation: float | None = None,
+        test: float | None = None,
         seed: int = 0,
         root: Path | None = None,
     ) -> None:
@@ -100,6 +103,7 @@ class Table:
                 raise UserError(f"data.{option} is {listed!r}; expected a list of names, such as [a,b]")
         self.file, self.names, self.absent, self.seed, self.root = file, names, absent, seed, root
         self.columns, self.separator, self.quotes = columns, separator, quotes
+        self.validation, self.test = validation, test
         self.given = Given(images, text, features, labels, negatives, split, id, delimiter)
         self.preparation = Preparation(
             bad_items, folder, allow_outside, size, fit, augment,
@@ -112,7 +116,7 @@ class Table:
         prepared = prepare(source, roles, contents, self.preparation)
         labels = contents.labels.store(prepared.keep, contents.ids_of(prepared.keep), self.absent)
         split = None if contents.parts is None else [contents.parts[row] for row in prepared.keep.tolist()]
-        parts = divide(labels, split, self.seed)
+        parts = divide(labels, split, self.seed, self.validation, self.test)
         return DataSet(
             source.path.stem,
             *parts.items(prepared.finish(parts.rows["train"]), labels),

@@ -1,0 +1,167 @@
+r"""Where to cut scores of items that the model was not fitted to: between the best micro and the best macro F1.
+
+For label c with n_c marked positives, and decisions for its g n_c highest scores::
+
+    TP_c(g)   marked positives among them;  R_c(g)  mean of TP / n over labels of like count (Gaussian in log n)
+    r_c(g)    (TP_c + KAPPA R_c) / (n_c + KAPPA), the recall: a rare label follows its like, a frequent one itself
+    e_c       share of the true positives that are marked; F1 = 2 r / (1 + e g), as the true ones are n_c / e_c
+    F_c       max_g 2 r_c / (1 + e_c g), the best F1 of the label;   F  the best micro F1, a fixed point
+    g_c       argmax_g r_c - e_c g (m F + (1 - m) F_c) / 2,    m  how much micro F1 counts
+
+The cut lies halfway between the scores around that rank. A label without positives is never decided for.
+
+A label with observed negatives is cut among its observed entries, with e = 1: what is unknown has no part in it. If it
+has none, every unmarked item may be a positive or not: all entries are ranked, with e = MARKED, which need not be exact
+(what it gives is nearly the same from .3 to .8).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from raretag.core import chance
+from raretag.core.targets import Targets
+from raretag.metrics.scored import blocks, positives
+
+DEPTHS = (
+    *(0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.6, 0.8, 1.0, 1.25, 1.6),
+    *(2.0, 2.5, 3.2, 4.0, 5.0, 6.5, 8.0, 10.0, 13.0, 16.0, 20.0),
+)  # g
+KAPPA = 30.0  # so many positives weigh as much as the labels of like count
+MICRO = (0.25, 0.15, 0.05, 0.0)  # m; the first that improves both F1 out of fold is taken
+WIDTH = 0.7  # of "like count", in log n
+ENOUGH = 20  # positives; more of them make a label's own curve no better as an example
+MARKED = 0.6  # e of a label without observed negatives
+FOLDS = 5
+PLAIN = 0.0  # the logit at which a model itself would cut
+_ROUNDS = 5
+_PURPOSE = 0xDEC1DE
+
+
+@dataclass(frozen=True, slots=True)
+class Entries:
+    """What decisions are judged by: the entries that count, and the share of the true positives that are marked."""
+
+    counted: Tensor  # [N, C] bool
+    positive: Tensor  # [N, C] bool
+    marked: Tensor  # [C] float64, e
+
+    @classmethod
+    def of(cls, targets: Targets) -> Entries:
+        positive = positives(targets)
+        refuted = (targets.observed & ~positive).any(0)  # [C] labels with observed negatives
+        marked = torch.where(refuted, 1.0, MARKED).double()
+        return cls(targets.observed | ~refuted, positive, marked)
+
+    def rows(self, chosen: Tensor) -> Entries:
+        return Entries(self.counted[chosen], self.positive[chosen], self.marked)
+
+
+def decision_cuts(logits: Tensor, entries: Entries, *, kappa: float = KAPPA, micro: Sequence[float] = MICRO) -> Tensor:
+    """For each m [M, C] float64, on the scale of the logits [N, C]: decide for what is higher; inf: never."""
+    labels = logits.shape[1]
+    hits, cuts = (torch.zeros(labels, len(DEPTHS), dtype=torch.float64) for _ in range(2))
+    for block in blocks(labels, len(logits)):
+        hits[block], cuts[block] = _curves(logits[:, block], entries.counted[:, block], entries.positive[:, block])
+    n = entries.positive.sum(0).double()
+    found = shrunk_recall(hits, n, kappa)
+    places = torch.stack([chosen_depths(found, n, entries.marked, m) for m in micro], 1)  # [C, M]
+    return torch.where(n > 0, cuts.gather(1, places).T, torch.inf)
+
+
+def _curves(logits: Tensor, counted: Tensor, positive: Tensor) -> tuple[Tensor, Tensor]:
+    """TP [C, G] of each depth, and the cut that reaches it [C, G]."""
+    ranked = torch.where(counted, logits.double(), -torch.inf).T.contiguous()
+    score, row = torch.sort(ranked, dim=1, descending=True, stable=True)
+    score = torch.cat([score, score[:, -1:]], 1)  # so that there is a next one
+    hits = torch.cat([torch.zeros(len(row), 1), positive.T.gather(1, row).cumsum(1)], 1).double()  # of the first k
+    last = (counted.sum(0) - 1).clamp(min=0)
+    rank = (torch.tensor(DEPTHS, dtype=torch.float64) * positive.sum(0)[:, None]).round().long()
+    rank = torch.minimum(rank, last[:, None])
+    above, below = score.gather(1, (rank - 1).clamp(min=0)), score.gather(1, rank)
+    none = score[:, :1] + 1e-3 + (score[:, :1] - score[:, 1:2]).abs().nan_to_num(0.0, 0.0, 0.0) / 2
+    return hits.gather(1, rank), torch.where(rank > 0, (above + below) / 2, none)
+
+
+def shrunk_recall(hits: Tensor, n: Tensor, kappa: float) -> Tensor:
+    """r [C, G]: each label's own recall, drawn towards that of labels of like count. Labels of one count are pooled."""
+    counts, member = n.unique(return_inverse=True)  # [U], [C]
+    recall = hits / n.clamp(min=1)[:, None]
+    sums = torch.zeros(len(counts), hits.shape[1], dtype=torch.float64).index_add_(0, member, recall)
+    often = torch.bincount(member, minlength=len(counts)).double()
+    weight = counts.clamp(max=ENOUGH) * (counts > 1)  # one positive, held out, shows nothing of a curve
+    near = torch.exp(-0.5 * ((counts.clamp(min=1).log()[:, None] - counts.clamp(min=1).log()) / WIDTH) ** 2) * weight
+    pooled = (near @ sums) / (near @ often).clamp(min=1e-9)[:, None]  # [U, G]
+    drawn: Tensor = (hits + kappa * pooled[member]) / (n + kappa)[:, None]
+    return drawn
+
+
+def chosen_depths(recall: Tensor, n: Tensor, marked: Tensor, micro: float) -> Tensor:
+    """The place in DEPTHS [C] that is best for the mixture of micro and macro F1."""
+    price = marked[:, None] * torch.tensor(DEPTHS, dtype=torch.float64)  # e g [C, G]
+    of_label, place = (2 * recall / (1 + price)).max(1)
+    true = n / marked  # [C]
+
+    def micro_f1(place: Tensor) -> Tensor:
+        at = place[:, None]
+        right = (true * recall.gather(1, at)[:, 0]).sum()
+        return 2 * right / (true * (1 + price.gather(1, at)[:, 0])).sum().clamp(min=1e-9)
+
+    overall = micro_f1(place)
+    for _ in range(_ROUNDS):
+        overall = micro_f1((recall - overall / 2 * price).argmax(1))
+    worth = (micro * overall + (1 - micro) * of_label) / 2
+    best: Tensor = (recall - worth[:, None] * price).argmax(1)
+    return best
+
+
+def f1_of(decided: Tensor, entries: Entries) -> dict[str, float]:
+    """Micro and macro F1 [N, C] of decisions, as the share of marked positives makes one expect it."""
+    right = (decided & entries.positive).sum(0).double()
+    chosen = (decided & entries.counted).sum(0).double()
+    n, e = entries.positive.sum(0).double(), entries.marked
+    some = n > 0
+    macro = (2 * right / (n + e * chosen).clamp(min=1e-9))[some]
+    micro = 2 * (right / e).sum() / (chosen.sum() + (n / e).sum()).clamp(min=1e-9)
+    return {"micro": float(micro), "macro": float(macro.mean()) if some.any() else 0.0}
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """Cuts, and what they do to items that they were not fitted to."""
+
+    cuts: Tensor  # [C] float64
+    decided: Tensor  # [N, C] bool: each item by cuts from the other folds
+    micro: float | None  # m of the cuts; None: the plain cut was not beaten
+    f1: dict[str, dict[str, float]]  # held out, of the plain cut and of those that were tried
+
+    def notes(self) -> dict[str, Any]:
+        how = {"cuts": "plain"} if self.micro is None else {"cuts": "tuned", "share_of_micro": self.micro}
+        return {**how, "held_out_F1": self.f1}
+
+
+def checked_cuts(logits: Tensor, entries: Entries, seed: int = 0) -> Checked:
+    """The tuned cuts, if both micro and macro F1 of held-out items are better with them than at a logit of 0.
+
+    Of the shares that micro F1 may have, the largest one that is better in both is taken.
+    """
+    folds = min(FOLDS, len(logits))
+    fold = chance.permutation(len(logits), _PURPOSE, seed) % max(folds, 1)
+    known = entries.positive.any(0)
+    plain = (logits > PLAIN) & known
+    found = {"plain": f1_of(plain, entries)}
+    parts = [((fold != k).nonzero().flatten(), (fold == k).nonzero().flatten()) for k in range(folds)]
+    cuts = [decision_cuts(logits[rest], entries.rows(rest)) for rest, _ in parts] if folds > 1 else []  # [M, C] each
+    for number, m in enumerate(MICRO if cuts else ()):
+        decided = torch.zeros_like(plain)
+        for (_, out), cut in zip(parts, cuts, strict=True):
+            decided[out] = logits[out] > cut[number]
+        found[f"tuned, {m:g}"] = reached = f1_of(decided, entries)
+        if all(reached[kind] > found["plain"][kind] for kind in ("micro", "macro")):
+            return Checked(decision_cuts(logits, entries, micro=(m,))[0], decided, m, found)
+    return Checked(torch.where(known, PLAIN, torch.inf).double(), plain, None, found)
