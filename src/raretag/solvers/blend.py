@@ -10,7 +10,7 @@ Paper and code::
                chose; m_v, d_v its mean and spread, label by label
     t_v        how far the mean average precision of o_v is below that of the best learner, in standard errors of the
                paired differences over labels
-    P          companions: which labels come with which (solvers/companions.py)
+    P          companions: which labels come with which (solvers/stacking.py)
 
     1.  counted: what is observed. If no negative of a label is observed, all that is unknown counts as negative.
     2.  share_v = exp(-t_v) / sum exp(-t);   a learner below 1 in 50 is left out
@@ -48,9 +48,8 @@ from raretag.core.solver import Features, Solver
 from raretag.models.heads.blended import Blended
 from raretag.solvers.folds import HeldOut, Judge, Tried, along_path, deal, mean
 from raretag.solvers.kernel import too_large
-from raretag.solvers.learners import Kernel, Learner, Line, Task
+from raretag.solvers.learners import Kernel, Learner, Line, Task, dense_rows, gathered
 from raretag.solvers.newton import Products
-from raretag.solvers.regression import dense_rows, gathered
 from raretag.solvers.stacking import Stack, stacked, summed
 
 LOGISTIC = (0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0)

@@ -45,9 +45,10 @@ from raretag.core.errors import UserError
 from raretag.core.listener import Listener, Part
 from raretag.core.solver import Features, Solver
 from raretag.models.heads.plain import WithSkip
+from raretag.solvers.learners import dense_rows, gathered
 from raretag.solvers.members import Schedule, log_odds, trained
 from raretag.solvers.newton import loss_weights
-from raretag.solvers.regression import Tried, choose, dense_rows, gathered, solved
+from raretag.solvers.regression import Tried, choose, solved
 
 REGRESSION = 0.1  # of the time, more or less
 ENOUGH = 10  # training items for each column of the features

@@ -33,7 +33,8 @@ from torch import nn
 from raretag.core.errors import UserError
 from raretag.core.listener import Listener
 from raretag.core.solver import Features, Solver
-from raretag.solvers.regression import Tried, choose, gathered, solved
+from raretag.solvers.learners import gathered
+from raretag.solvers.regression import Tried, choose, solved
 
 
 class LogisticRegression(Solver):

@@ -22,7 +22,7 @@ from torch import Tensor
 from torch.nn.functional import dropout, softplus
 
 from raretag.core.listener import SILENT, Listener
-from raretag.solvers.regression import dense_rows
+from raretag.solvers.learners import dense_rows
 
 FEWEST_STEPS = 200  # of a small data set, whose epochs are short
 UNLIKELY = -5.0  # first bias of a label without positives
