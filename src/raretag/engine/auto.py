@@ -54,8 +54,8 @@ def reason_for(name: str, config: Config, stepwise: bool, inputs: Tensor, size: 
     others = "`raretag list methods` shows the others, and `raretag inspect DATA --recommend` tries some of them"
     if name == SOLVER:
         return (
-            f"Items are feature vectors ({size}): linear models and, where it pays on held-out folds, a kernel are fitted "
-            f"to all of them at once. --effort quick is faster, --effort best tries more; {others}."
+            f"Items are feature vectors ({size}): linear models and, where it pays on held-out folds, a kernel are "
+            f"fitted to all of them at once. --effort quick is faster, --effort best tries more; {others}."
         )
     if config.method.options:
         why = f"It is the plain loss, which method.{next(iter(config.method.options))} belongs to"
