@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import copy
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
-from raretag.core.listener import Listener, Step
+from raretag.core.listener import SILENT, Listener, Step
 from raretag.core.method import Method
 from raretag.core.solver import Solver
 from raretag.data.dataset import Items
+from raretag.engine.batches import features_of
 from raretag.engine.prepare import Prepared
+from raretag.labels.split import split
 from raretag.metrics.calibration import calibration_error
 from raretag.metrics.cross_fitted import CrossFitted, tune_out_of_fold
 from raretag.metrics.evaluation import evaluate, grouped_means
@@ -24,6 +28,7 @@ from raretag.runs import evidence
 from raretag.runs.card import WEIGHTS, Card, Decisions
 from raretag.runs.record import OUT_OF_FOLD, VERSION, Record, environment
 
+CROSS_FITS = 5  # folds
 MOST_LABELS = 1000  # whose inner numbers are written down each epoch
 
 
@@ -262,3 +267,27 @@ def sentence_on_partial_truth(found: dict[str, Any], part: str = "test") -> str:
         a, b = number["interval"]
         line += f", estimate {100 * number['estimate']:.1f} [{100 * a:.1f}, {100 * b:.1f}] if {found['assumption']}"
     return line if number["estimate"] is not None else f"{line}; {found['assumption']} (data.kept_in_test)"
+
+
+def cross_fit(prepared: Prepared, solver: Solver) -> Tensor:
+    """Out-of-fold logits [N, C] of the training items, for a solver that gave none: solved again without each fold.
+
+    The head and the solver stay as they are.
+    """
+    items, head = prepared.data.train, prepared.model.get_submodule("head")
+    kept = copy.deepcopy(head.state_dict())
+    folds = min(CROSS_FITS, len(items))
+    logits = torch.zeros(len(items), items.labels.labels)
+    for rows in split(items.labels, [1.0 / folds] * folds, prepared.config.seed).parts:
+        rest = items.take(torch.from_numpy(np.setdiff1d(np.arange(len(items)), rows)))
+        held = torch.from_numpy(rows)
+        copy.deepcopy(solver).solve(
+            lambda rest=rest: features_of(  # type: ignore[misc]
+                prepared.model, rest, prepared.fabric, 4 * prepared.config.train.batch_size
+            ),
+            head,
+            SILENT,
+        )
+        logits[held] = prepared.logits(items.take(held))
+    head.load_state_dict(kept)
+    return logits

@@ -21,9 +21,8 @@ from raretag.data.dataset import DataSet
 from raretag.engine import checkpoint
 from raretag.engine.batches import features_of
 from raretag.engine.checkpoint import Best
-from raretag.engine.cross_fit import cross_fit
 from raretag.engine.fit import Training, fit, stage_of
-from raretag.engine.measure import Measured, card_of, epoch_row, measure_run, solved_row
+from raretag.engine.measure import Measured, card_of, cross_fit, epoch_row, measure_run, solved_row
 from raretag.engine.prepare import Prepared, build_fabric, prepare
 from raretag.runs import evidence
 from raretag.runs.card import WEIGHTS, sha256
