@@ -28,7 +28,7 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from raretag.core.errors import UserError
 from raretag.core.listener import Listener
@@ -40,6 +40,8 @@ from raretag.solvers.regression import Tried, choose, solved
 class LogisticRegression(Solver):
     """`strength` is scikit-learn's C; None chooses it on `folds` held-out folds."""
 
+    cross_fits = True
+
     def __init__(self, *, strength: float | None = None, folds: int = 3, seed: int = 0) -> None:
         if folds < 2 or (strength is not None and strength <= 0):
             raise UserError(
@@ -49,20 +51,21 @@ class LogisticRegression(Solver):
         self.chosen: float | None = None
         self.tried: Tried = {}
 
-    def solve(self, features: Features, head: nn.Module, listener: Listener) -> None:
+    def solve(self, features: Features, head: nn.Module, listener: Listener) -> Tensor | None:
         classify = next((part for part in head.modules() if isinstance(part, nn.Linear)), None)
         if classify is None:
             raise UserError("logistic_regression fills a linear classifier; leave head.name and branches.name alone")
         x, found, _ = gathered(features())
         positive = found.float()
-        self.chosen = self.strength
+        self.chosen, held_out = self.strength, None
         if self.chosen is None:
             choice = choose(x, positive, self.folds, self.seed, listener=listener)
-            self.chosen, self.tried = choice.strength, choice.tried
+            self.chosen, self.tried, held_out = choice.strength, choice.tried, choice.held_out
         theta = solved(x, positive, self.chosen)
         with torch.no_grad():
             classify.weight.copy_(theta[:, :-1])
             classify.bias.copy_(theta[:, -1])
+        return held_out
 
     def vital_signs(self) -> dict[str, float]:
         return {} if self.chosen is None else {"strength": self.chosen}
