@@ -196,3 +196,10 @@ def test_two_stores_with_unknown_labels_are_joined_as_they_are():
             expected = Targets.from_dense(np.concatenate(parts))
             assert torch.equal(joined.observed, expected.observed)
             assert torch.equal(joined.positive, expected.positive)
+
+
+def test_the_report_of_a_run_without_a_test_part_is_written(tmp_path):
+    from raretag.report.runs import study_of
+
+    run(compose(None, PLAIN, str(table(tmp_path))), tmp_path / "run", method=Ridge(1.0))
+    assert study_of(open_run(tmp_path / "run"), "mine").test is None

@@ -255,7 +255,8 @@ def divide(
         parts.rows["validation"] = parts.rows["train"]
         parts.remarks.append(NOT_HELD_OUT)
     sizes = ", ".join(f"{len(parts.rows[part]):,} {part}" for part in PARTS if part in held)
-    how = "as the file says" if not missing else f"made here, stratified: {', '.join(missing)}"
+    how = "as the file says" if given is not None else "all items in one part"
+    how = f"made here, stratified: {', '.join(missing)}" if missing else how
     parts.remarks.insert(0, f"parts: {sizes} ({how})")
     return parts
 

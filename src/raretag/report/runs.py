@@ -84,8 +84,13 @@ def study_of(run: Run, name: str) -> Study:
     if counts is not None and "train_negatives" in kept:
         unknown = items - counts - kept["train_negatives"].numpy()
     targets = run.targets("test")
-    test = None
-    if targets is not None and "test" in run.logits and run.logits["test"].shape == targets.value.shape:
+    test = None  # also where no items were set apart for it
+    if (
+        targets is not None
+        and len(targets)
+        and "test" in run.logits
+        and run.logits["test"].shape == targets.value.shape
+    ):
         p = run.logits["test"].double().sigmoid().numpy()
         test = Scores(p, (targets.positive > 0.5).numpy(), targets.observed.numpy())
     together = None
