@@ -146,7 +146,7 @@ class Config(Section):
     )
     least_frequent: tuple[int, ...] = Field((3, 5), description="K: also average over the K rarest labels")
     effort: Literal["quick", "default", "best"] = Field(
-        "default", description="how much a solver tries: quick is a sixth of the time, best about twice"
+        "default", description="how much a solver tries: quick is logistic regression alone, best has more folds"
     )
     seed: int = Field(0, ge=0)
 
