@@ -10,8 +10,16 @@ from torch import Tensor
 
 from raretag.core.targets import Targets
 from raretag.metrics import calibration_error
-from raretag.metrics.cross_fitted import tune_out_of_fold
-from raretag.metrics.decision_cuts import DEPTHS, MARKED, MICRO, Entries, checked_cuts, decision_cuts, f1_of
+from raretag.metrics.decision_cuts import (
+    DEPTHS,
+    MARKED,
+    MICRO,
+    Entries,
+    checked_cuts,
+    decision_cuts,
+    f1_of,
+    tune_out_of_fold,
+)
 
 SHARES = torch.logspace(math.log10(0.4), math.log10(0.01), 12)
 

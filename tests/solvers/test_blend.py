@@ -13,10 +13,18 @@ from raretag.core.registry import build
 from raretag.core.targets import Targets
 from raretag.data.arrays import from_arrays
 from raretag.serve.export import export
-from raretag.solvers.blend import Blend, counted_entries
+from raretag.solvers.blend import (
+    Blend,
+    Companions,
+    Stack,
+    counted_entries,
+    held_out_companions,
+    shares_of,
+    stacked,
+    summed,
+)
 from raretag.solvers.folds import HeldOut, Judge, Tried, deal, mean, standardised
 from raretag.solvers.learners import Fitted
-from raretag.solvers.stacking import Companions, Stack, held_out_companions, shares_of, stacked, summed
 from support.runs import run
 
 

@@ -17,13 +17,13 @@ from raretag.data.dataset import Items
 from raretag.engine.batches import features_of
 from raretag.engine.prepare import Prepared
 from raretag.labels.split import split
-from raretag.metrics.calibration import calibration_error
-from raretag.metrics.cross_fitted import CrossFitted, tune_out_of_fold
+from raretag.metrics.calibration import Tuned, calibration_error
+from raretag.metrics.decision_cuts import CrossFitted, tune_out_of_fold
 from raretag.metrics.evaluation import evaluate, grouped_means
 from raretag.metrics.partial_labels import HiddenCounts, micro_hidden_recall, partial_truth
 from raretag.metrics.precision_curve import average_precision
 from raretag.metrics.scored import number_or_none
-from raretag.metrics.tuning import Tuned, tune
+from raretag.metrics.tuning import tune
 from raretag.runs import evidence
 from raretag.runs.card import WEIGHTS, Card, Decisions
 from raretag.runs.record import OUT_OF_FOLD, VERSION, Record, environment

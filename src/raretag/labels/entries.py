@@ -14,7 +14,7 @@ The form follows from the content alone, so equal content means equal arrays.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -66,6 +66,18 @@ class Entries:
         if _list_bytes(items, min(unknown, negative)) > _bits_bytes(items, labels):
             return plain
         return cls(positives, labels, absent, plain.unknown() if absent == "negative" else plain.negatives())
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """The arrays that hold the labels, by name."""
+        named: dict[str, NDArray[Any]] = {
+            "positives.indptr": self.positives.indptr,
+            "positives.indices": self.positives.indices,
+        }
+        if self.listed is not None:
+            named |= {"listed.indptr": self.listed.indptr, "listed.indices": self.listed.indices}
+        if self.bits is not None:
+            named["bits"] = self.bits
+        return named
 
     def __len__(self) -> int:
         return len(self.positives)

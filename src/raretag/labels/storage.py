@@ -47,23 +47,10 @@ class Texts(Sequence[str]):
         return self.utf8[self.ends[place] : self.ends[place + 1]].tobytes().decode("utf-8", "surrogatepass")
 
 
-def arrays(entries: Entries) -> dict[str, NDArray[Any]]:
-    """The arrays that hold the labels, by name."""
-    named: dict[str, NDArray[Any]] = {
-        "positives.indptr": entries.positives.indptr,
-        "positives.indices": entries.positives.indices,
-    }
-    if entries.listed is not None:
-        named |= {"listed.indptr": entries.listed.indptr, "listed.indices": entries.listed.indices}
-    if entries.bits is not None:
-        named["bits"] = entries.bits
-    return named
-
-
 def save(folder: Path, entries: Entries, names: Sequence[str] | None, ids: Sequence[str] | None) -> None:
     if folder.exists() and not (folder / _CARD).is_file() and (not folder.is_dir() or any(folder.iterdir())):
         raise UserError(f"{folder} exists and is no label store; choose another folder, it would be replaced")
-    named = arrays(entries)
+    named = entries.arrays()
     if ids is not None:
         texts = Texts.of(ids)
         named |= {"ids.ends": texts.ends, "ids.utf8": texts.utf8}

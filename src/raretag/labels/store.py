@@ -260,7 +260,7 @@ class LabelStore:
         digest = hashlib.sha256(f"{len(self)} {self.labels} {self.absent}".encode())
         for words in (self.given_names, self.given_ids):
             digest.update(b"none" if words is None else "".join(f"{len(word)}:{word}" for word in words).encode())
-        for name, array in storage.arrays(self.entries).items():
+        for name, array in self.entries.arrays().items():
             digest.update(f" {name} {array.shape} ".encode())
             digest.update(np.ascontiguousarray(array, array.dtype.newbyteorder("<")).data)
         return digest.hexdigest()

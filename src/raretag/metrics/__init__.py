@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from raretag.metrics.bounds import binned_average_precision as binned_average_precision
     from raretag.metrics.bounds import decision_bounds as decision_bounds
     from raretag.metrics.bounds import micro_bounds as micro_bounds
+    from raretag.metrics.calibration import Tuned as Tuned
     from raretag.metrics.calibration import best_f1_thresholds as best_f1_thresholds
     from raretag.metrics.calibration import calibration_error as calibration_error
     from raretag.metrics.calibration import class_calibration_error as class_calibration_error
@@ -63,7 +64,6 @@ if TYPE_CHECKING:
     from raretag.metrics.ranking import propensity_scored_precision_at as propensity_scored_precision_at
     from raretag.metrics.ranking import ranking_loss as ranking_loss
     from raretag.metrics.scored import Scored as Scored
-    from raretag.metrics.tuning import Tuned as Tuned
     from raretag.metrics.tuning import tune as tune
 
 _MODULES = {  # what each module offers
@@ -77,6 +77,7 @@ _MODULES = {  # what each module offers
         "binned_average_precision",
     ),
     "raretag.metrics.calibration": (
+        "Tuned",
         "best_f1_thresholds",
         "calibration_error",
         "class_calibration_error",
@@ -127,10 +128,7 @@ _MODULES = {  # what each module offers
         "propensity_scored_precision_at",
     ),
     "raretag.metrics.scored": ("Scored",),
-    "raretag.metrics.tuning": (
-        "tune",
-        "Tuned",
-    ),
+    "raretag.metrics.tuning": ("tune",),
 }
 __getattr__, __dir__ = lazy.exports(__name__, modules=_MODULES)
 __all__ = __dir__()

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
@@ -30,6 +30,7 @@ from raretag.core.targets import Targets
 from raretag.metrics.scored import blocks, positives
 
 BINS = 64
+SPREADS = (0.05, 0.2, 0.5)  # that are tried
 ANYWHERE = 2.0  # spread of the pair for all labels around the identity
 _STEPS = 30
 
@@ -246,3 +247,35 @@ def _best(p: Tensor, positive: Tensor) -> float | None:
     cut = int(torch.where(last_of_tie, f1, -1.0).argmax())
     below = ranked[cut + 1] if cut + 1 < len(p) else ranked[cut] - 1e-6  # just below the lowest: decide for all
     return float((ranked[cut] + below) / 2.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Tuned:
+    """Calibration and thresholds: p_c = sigmoid(scale_c z_c + shift_c), chosen where p_c > threshold_c."""
+
+    scale: Tensor  # [C] float64, above 0
+    shift: Tensor  # [C] float64
+    thresholds: Tensor  # [C] float64, of calibrated probabilities
+    notes: dict[str, Any]  # how they were found
+
+    def calibrated(self, logits: Tensor) -> Tensor:
+        """Logits whose sigmoid is the calibrated probability."""
+        return logits.double() * self.scale + self.shift
+
+
+def calibrations(
+    counted: Counted, groups: Mapping[str, Tensor], folds: int, calibrate: bool
+) -> tuple[float | None, list[Tensor], Tensor]:
+    """The spread, the pairs without each fold, and the pair of all items; none of it if that is worse than nothing."""
+    same = torch.zeros(counted.logit.shape[1], 2, dtype=torch.float64)
+    if not calibrate:
+        return None, [same] * folds, same
+    best: tuple[float, float | None, list[Tensor]]
+    best = (sum(log_loss(counted, same, fold) for fold in range(folds)), None, [same] * folds)
+    for spread in SPREADS:
+        pairs = [platt(counted, groups, spread, fold) for fold in range(folds)]
+        loss = sum(log_loss(counted, pair, fold) for fold, pair in enumerate(pairs))
+        if loss < best[0]:
+            best = (loss, spread, pairs)
+    _, chosen, pairs = best
+    return chosen, pairs, same if chosen is None else platt(counted, groups, chosen)

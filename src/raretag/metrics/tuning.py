@@ -10,8 +10,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -19,29 +17,14 @@ from torch import Tensor
 from raretag.core import chance
 from raretag.core.errors import UserError
 from raretag.core.targets import Targets
-from raretag.metrics.calibration import DEFAULT_THRESHOLD, Counted, Goal, Ranked, best_cuts, log_loss, platt
+from raretag.metrics.calibration import DEFAULT_THRESHOLD, Counted, Goal, Ranked, Tuned, best_cuts, calibrations
 from raretag.metrics.scored import blocks, positives
 
 FOLDS = 5
-SPREADS = (0.05, 0.2, 0.5)
 MODEL_WEIGHTS = (1.0, 3.0, 10.0, 30.0, 100.0, math.inf)  # k: so many positives weigh as much as the model
 TOLERANCE = 0.5  # standard errors
 SHORT = 4.0  # a wanted precision or recall that is missed by 1 % is worse than 1 % less of the other
 PURPOSE = 0x7E1D  # of the draw of folds
-
-
-@dataclass(frozen=True, slots=True)
-class Tuned:
-    """Calibration and thresholds: p_c = sigmoid(scale_c z_c + shift_c), chosen where p_c > threshold_c."""
-
-    scale: Tensor  # [C] float64, above 0
-    shift: Tensor  # [C] float64
-    thresholds: Tensor  # [C] float64, of calibrated probabilities
-    notes: dict[str, Any]  # how they were found
-
-    def calibrated(self, logits: Tensor) -> Tensor:
-        """Logits whose sigmoid is the calibrated probability."""
-        return logits.double() * self.scale + self.shift
 
 
 def tune(
@@ -93,24 +76,6 @@ def tune(
         "out_of_reach": int(torch.isposinf(cuts).sum()),
     }
     return Tuned(scale, shift, thresholds, notes)
-
-
-def calibrations(
-    counted: Counted, groups: Mapping[str, Tensor], folds: int, calibrate: bool
-) -> tuple[float | None, list[Tensor], Tensor]:
-    """The spread, the pairs without each fold, and the pair of all items; none of it if that is worse than nothing."""
-    same = torch.zeros(counted.logit.shape[1], 2, dtype=torch.float64)
-    if not calibrate:
-        return None, [same] * folds, same
-    best: tuple[float, float | None, list[Tensor]]
-    best = (sum(log_loss(counted, same, fold) for fold in range(folds)), None, [same] * folds)
-    for spread in SPREADS:
-        pairs = [platt(counted, groups, spread, fold) for fold in range(folds)]
-        loss = sum(log_loss(counted, pair, fold) for fold, pair in enumerate(pairs))
-        if loss < best[0]:
-            best = (loss, spread, pairs)
-    _, chosen, pairs = best
-    return chosen, pairs, same if chosen is None else platt(counted, groups, chosen)
 
 
 def _cuts(

@@ -22,7 +22,7 @@ from raretag.core.protocols import Describes
 
 if TYPE_CHECKING:
     from raretag.data.dataset import DataSet
-    from raretag.metrics.tuning import Tuned
+    from raretag.metrics.calibration import Tuned
 
 FORMAT = "raretag model card 2"
 FILE, WEIGHTS = "card.json", "model.safetensors"

@@ -12,7 +12,7 @@ from safetensors.torch import load_file
 from raretag.core.errors import UserError
 from raretag.data.sources import load as load_data
 from raretag.metrics.calibration import Goal
-from raretag.metrics.cross_fitted import tune_out_of_fold
+from raretag.metrics.decision_cuts import tune_out_of_fold
 from raretag.metrics.tuning import tune
 from raretag.runs import evidence
 from raretag.runs.card import Card, Decisions, read_card

@@ -17,6 +17,7 @@ from raretag.core.listener import SILENT, Listener
 from raretag.core.protocols import PreviewsItems
 from raretag.data.dataset import DataSet
 from raretag.data.sources import find_source, group_counts, load
+from raretag.engine.auto import all_will_teach
 from raretag.engine.out_of_fold import out_of_fold
 from raretag.labels.corrections import Places
 from raretag.labels.counts import groups
@@ -89,6 +90,8 @@ def suggest(
     trained = _Trained.of(run) if isinstance(run, Run) else _Trained.read(Path(run))
     config = trained.config if not isinstance(data, (str, os.PathLike)) else _with_data(trained.config, str(data))
     items = trained.data if data is None else data if isinstance(data, DataSet) else None
+    if isinstance(data, DataSet) and all_will_teach(config, None, own_model=False):  # validation items too
+        items = data.all_teaching()
     known = items is not None
     if items is None:
         items = load(config.data, config.seed)
