@@ -244,7 +244,7 @@ class _Finder:
     def _read_labels(self) -> None:
         roles, delimiter = self.roles, self.given.delimiter
         if roles.labels is None:
-            roles.labels_remark = f"labels: one column a label, {quoted(roles.classes, 4)}"
+            roles.labels_remark = f"labels: one column per label, {quoted(roles.classes, 4)}"
             return
         column = self.head[roles.labels]
         if delimiter is None and is_text(column):
