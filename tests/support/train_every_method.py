@@ -14,7 +14,7 @@ from pathlib import Path
 import torch
 
 from raretag.config.settings import compose
-from raretag.core import registry
+from raretag.core import processes, registry
 from raretag.core.listener import Listener
 from raretag.engine.fit import fit
 from raretag.engine.prepare import build_fabric, prepare
@@ -53,6 +53,7 @@ def main(out: Path) -> None:
         ends[name] = {"losses": losses, "model": state["model"], "average": state["average"], "method": state["method"]}
     if fabric.is_global_zero:
         torch.save(ends, out)
+    processes.leave()
 
 
 if __name__ == "__main__":

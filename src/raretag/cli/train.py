@@ -83,16 +83,19 @@ def train(
 
     from raretag.cli.progress import run_with_bar
     from raretag.core.listener import SILENT
-    from raretag.engine.run import run as run_silently  # torch is loaded here
+    from raretag.core.processes import leave  # torch is loaded here
+    from raretag.engine.run import run as run_silently
 
     if not is_first_process():
         run_silently(settings, folder, resume=resume, overwrite=overwrite, listener=SILENT)
+        leave()
         return
     try:
         record = run_with_bar(settings, folder, resume=resume, overwrite=overwrite).record
     except KeyboardInterrupt:
         screen(error=True).print(f"stopped; `raretag train --resume {folder}` continues")
         raise SystemExit(130) from None
+    leave()
     print_results({row_name(record): record})
     screen().print(f"in {folder}; `raretag report {folder}` explains it")
 

@@ -15,6 +15,13 @@ def rank() -> int:
     return dist.get_rank() if dist.is_available() and dist.is_initialized() else 0
 
 
+def leave() -> None:
+    """End the group of processes: threads of its backend that outlive the interpreter can abort a finished program."""
+    if dist.is_available() and dist.is_initialized():
+        dist.barrier()
+        dist.destroy_process_group()
+
+
 def total(value: Tensor) -> Tensor:
     """The sum over all processes, without gradient. Means are made of two totals, never of averages."""
     value = value.detach()
