@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: demo docs test test-slow check bench bench-speed clean
+.PHONY: demo docs test test-integrations test-slow check bench bench-speed clean
 .DELETE_ON_ERROR:
 
 $(READY): pyproject.toml constraints.txt
@@ -18,7 +18,10 @@ demo: $(READY) ## train two methods on the embedded digits and print both rows
 	$(BIN)/python examples/demo.py
 
 test: $(READY) ## all quick tests
-	$(BIN)/python -m pytest -m "not slow" -n 2
+	$(BIN)/python -m pytest -m "not slow and not integration" -n 2
+
+test-integrations: $(READY) ## raretag inside the large packages of the dev extra
+	$(BIN)/python -m pytest -m integration -n 2
 
 test-slow: $(READY) ## the rest
 	$(BIN)/python -m pytest -m slow

@@ -29,21 +29,29 @@ An empty slot does nothing. `combined` takes each slot from another method, and 
 of `raretag.build_method`. `reduce`: `entries` is the mean over B x C, `rows` sums over labels and takes the mean over
 items, `sum` is the plain sum, `kept` the mean over the terms that count.
 
-[Solvers](#solvers), which are fitted without training steps, come at the end.
+[Solvers](#solvers), which are fitted without training steps, and [rankers](#rankers), which are solvers for very many
+labels, come at the end.
 """
 SOLVERS = """# Solvers
 
 Learners for feature vectors that are fitted at once, without training steps. `--method NAME` takes them too, and their
 options are set in the same way."""
 
+RANKERS = """# Rankers
+
+Learners for very many labels ([large-labels.md](large-labels.md)): they read sparse feature vectors and give the best
+labels of an item, without ever scoring all of them for all items."""
+
 
 def page() -> str:
-    methods, solvers = registry.entries("methods"), registry.entries("solvers")
+    methods, solvers, rankers = (registry.entries(room) for room in ("methods", "solvers", "ranking"))
     table = ["| method | what it is | fills |", "|---|---|---|"]
     table += [f"| {link(entry)} | {entry.summary} | {' '.join(FILLS[entry.name])} |" for entry in methods]
     fitted = ["| solver | what it is |", "|---|---|", *(f"| {link(entry)} | {entry.summary} |" for entry in solvers)]
+    ranked = ["| ranker | what it is |", "|---|---|", *(f"| {link(entry)} | {entry.summary} |" for entry in rankers)]
     parts = [HEAD, "\n".join(table), *(section("methods", entry) for entry in methods)]
     parts += [SOLVERS, "\n".join(fitted), *(section("solvers", entry) for entry in solvers)]
+    parts += [RANKERS, "\n".join(ranked), *(section("ranking", entry) for entry in rankers)]
     return "\n\n".join(parts) + "\n"
 
 

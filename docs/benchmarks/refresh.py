@@ -1,7 +1,8 @@
 """Put the tables of finished plans into their pages: `python docs/benchmarks/refresh.py PLAN...`.
 
-Runs are read from runs/bench/PLAN-small. A page keeps its own words; what stands between the two marks is replaced.
-Beside it lie PLAN.csv with the same numbers and records/PLAN.jsonl with a line for each run.
+Runs are read from runs/bench/PLAN-small, or from the folder of a word `PLAN=FOLDER`. A page keeps its own words; what
+stands between the two marks is replaced. Beside it lie PLAN.csv with the same numbers and records/PLAN.jsonl with a
+line for each run.
 """
 
 from __future__ import annotations
@@ -10,15 +11,16 @@ import json
 import sys
 from pathlib import Path
 
+from raretag.bench import opponents, results, table
 from raretag.bench import plan as plans
-from raretag.bench import results, table
 
 HERE = Path(__file__).parent
 BEGIN, END = "<!-- table: made by refresh.py -->", "<!-- end of table -->"
 
 
-def refresh(name: str, budget: str = "small") -> None:
-    plan, runs = plans.load(name), HERE.parent.parent / "runs" / "bench" / f"{name}-{budget}"
+def refresh(name: str, budget: str = "small", runs: Path | None = None) -> None:
+    plan = plans.load(name)
+    runs = runs or HERE.parent.parent / "runs" / "bench" / f"{name}-{budget}"
     found = results.sections(plan, budget, runs, paired=True)
     lines = table.jsonl(plan, budget, runs)
     records = [json.loads(line) for line in lines.splitlines()]
@@ -35,7 +37,9 @@ def refresh(name: str, budget: str = "small") -> None:
     made = f"{len(records)} runs, seeds {', '.join(map(str, seeds))}, {hours:.1f} hours of training in all."
     made += f" Numbers: [{name}.csv]({name}.csv); runs: [records/{name}.jsonl](records/{name}.jsonl)."
     rows = table.chosen(plan, found) if plan.choose else table.markdown(plan, found)  # a search has many rows
-    body = f"{rows}\n{table.pooled(plan, budget, runs)}".strip()
+    summary = opponents.against_opponents(plan, budget, runs, table.points)
+    pooled = table.pooled(plan, budget, runs)
+    body = "\n".join([summary, pooled, rows] if summary else [rows, pooled]).strip()
     page.write_text(f"{before}{BEGIN}\n\n{made}\n\n{body}\n\n{END}{after}", encoding="utf-8")
 
 
@@ -51,5 +55,6 @@ def first_page(name: str, plan: plans.Plan) -> str:
 
 
 if __name__ == "__main__":
-    for name in sys.argv[1:]:
-        refresh(name)
+    for word in sys.argv[1:]:
+        name, _, folder = word.partition("=")
+        refresh(name, runs=Path(folder) if folder else None)

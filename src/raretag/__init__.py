@@ -17,13 +17,18 @@ from typing import TYPE_CHECKING
 from raretag.core import lazy
 
 if TYPE_CHECKING:
+    from raretag import annotation as annotation
     from raretag import data as data
+    from raretag import huggingface as huggingface
     from raretag import labels as labels
+    from raretag import lightning as lightning
     from raretag import methods as methods
     from raretag import metrics as metrics
     from raretag import models as models
     from raretag import objective as objective
+    from raretag import ray as ray
     from raretag import sampling as sampling
+    from raretag import sklearn as sklearn
     from raretag import solvers as solvers
     from raretag import streamed as streamed
     from raretag.core.bind import bind as bind
@@ -77,6 +82,12 @@ _HOMES = {
     "sampling": "raretag.sampling",
     "solvers": "raretag.solvers",
     "streamed": "raretag.streamed",
+    # other tools
+    "annotation": "raretag.annotation",
+    "huggingface": "raretag.huggingface",
+    "lightning": "raretag.lightning",
+    "ray": "raretag.ray",
+    "sklearn": "raretag.sklearn",
 }
 __getattr__, _names = lazy.exports(__name__, _HOMES)
 __all__ = [*_names(), "__version__"]

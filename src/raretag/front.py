@@ -13,6 +13,7 @@ from raretag.config.settings import Config, Train, checked, data_of, put
 from raretag.core.errors import UserError
 from raretag.core.listener import Listener
 from raretag.core.method import Method, OwnLoss
+from raretag.core.ranker import Ranker
 from raretag.core.registry import nearest, table
 from raretag.core.solver import Solver
 from raretag.data.dataset import DataSet
@@ -21,9 +22,11 @@ from raretag.runs.record import Metrics
 
 if TYPE_CHECKING:
     from raretag.serve.predictions import Predictions
+    from raretag.serve.ranking import RankedPredictions
 
 Data = DataSet | str | Path | tuple[Any, Any] | Mapping[str, Any]
-Chosen = str | Mapping[str, Any] | Method | Solver | type[Method] | type[Solver] | Callable[..., Any]
+Learner = Method | Solver | Ranker
+Chosen = str | Mapping[str, Any] | Learner | type[Method] | type[Solver] | type[Ranker] | Callable[..., Any]
 
 
 @dataclass(frozen=True)
@@ -38,13 +41,16 @@ class Run(runs.Run):
         """On the test items, by group: `run.metrics.mAP.total`, `run.metrics.mAP.of("tail")`."""
         return self.record.metrics.final
 
-    def predict(self, data: Any = None, **options: Any) -> Predictions:
+    def predict(self, data: Any = None, **options: Any) -> Predictions | RankedPredictions:
         """Probabilities and decisions for new items; the arguments are those of `Model.predict`."""
         from raretag.serve.model import load
 
         return load(self).predict(data, **options)
 
     def __repr__(self) -> str:
+        if self.metrics.top is not None:
+            first = 100 * self.metrics.top["P@1"]
+            return f"Run({self.record.method.name} on {self.record.data.name}, P@1 {first:.1f}, folder={self.folder})"
         number = self.metrics.mAP.total
         shown = "not measured" if number is None else f"{100 * number:.1f}"
         return f"Run({self.record.method.name} on {self.record.data.name}, mAP {shown}, folder={self.folder})"
@@ -67,8 +73,8 @@ def train(
         data: A data set (`raretag.data.from_arrays` and its like), a pair (X, Y) of arrays, a file, the name of a data
             set, or {"name": ..., option: value}.
         model: Any module from inputs to logits, a name, or {"name": ..., option: value}; None: what suits the data.
-        method: A name (`raretag list methods`), {"name": ..., option: value}, a method, a solver or a class of either,
-            or a loss of your own: a function of (logits, targets) that gives a number.
+        method: A name (`raretag list methods`), {"name": ..., option: value}, a method, a solver, a ranker or a class
+            of them, or a loss of your own: a function of (logits, targets) that gives a number.
         out: The folder of the run; `overwrite` replaces one that exists, `resume` continues it.
         listener: Gets messages and progress. None: a progress bar.
         settings: As on the command line: epochs=5 or batch_size=64 (of the section `train`), seed=1, and whole
@@ -80,8 +86,8 @@ def train(
     >>> run.record.method.name, run.predict(X[:2]).probabilities.shape
     ('blend', (2, 4))
     """
-    own: Method | Solver | None = None
-    if isinstance(method, (Method, Solver)):
+    own: Learner | None = None
+    if isinstance(method, (Method, Solver, Ranker)):
         own = method
     elif not isinstance(method, (str, Mapping, type)):
         own = OwnLoss(method)
@@ -187,7 +193,7 @@ def _data_set(data: Data) -> DataSet | None:
 
 def _name_of(method: Any) -> str:
     """The name of a method that was given as an object, for the record: ours by its own, others as `module:Class`."""
-    maker = method if isinstance(method, type) or not isinstance(method, (Method, Solver)) else type(method)
+    maker = method if isinstance(method, type) or not isinstance(method, (Method, Solver, Ranker)) else type(method)
     target = f"{maker.__module__}:{getattr(maker, '__qualname__', type(maker).__qualname__)}"
-    ours = {where: name for room in ("methods", "solvers") for name, where in table(room).items()}
+    ours = {where: name for room in ("methods", "solvers", "ranking") for name, where in table(room).items()}
     return ours.get(target, target)

@@ -162,7 +162,7 @@ def test_data_that_is_not_there_is_said_once_and_the_rest_is_run(tmp_path):
     assert "host.robots.ox.ac.uk" in "".join(done.stderr.split())
     assert "### digits, all" in done.stdout
     assert "### VOC" not in done.stdout
-    assert "| mAP - BCE |" in done.stdout
+    assert "| mAP - BCE, over items |" in done.stdout
 
 
 def test_an_estimate_tells_what_cannot_run_and_counts_the_rest(tmp_path):

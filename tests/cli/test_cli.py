@@ -128,7 +128,9 @@ def test_plain_lists_are_bare_names(tmp_path):
     assert {"digits", "table", "voc_mlt"} <= set(raretag("list", "data", "--plain", cwd=tmp_path).stdout.split())
 
 
-@pytest.mark.parametrize("kind", ["methods", "solvers", "heads", "samplers", "encoders", "models", "figures", "plans"])
+@pytest.mark.parametrize(
+    "kind", ["methods", "solvers", "ranking", "heads", "samplers", "encoders", "models", "figures", "plans"]
+)
 def test_everything_that_has_a_name_is_listed(kind, tmp_path):
     bare = raretag("list", kind, "--plain", cwd=tmp_path).stdout.split()
     shown = raretag("list", kind, cwd=tmp_path).stdout
@@ -136,6 +138,7 @@ def test_everything_that_has_a_name_is_listed(kind, tmp_path):
     assert all(name in shown for name in bare)
     assert ("committee" in bare) == (kind in ("methods", "solvers"))
     assert ("Solvers" in shown) == (kind in ("methods", "solvers"))
+    assert ("Rankers" in shown) == ("centroids" in bare) == (kind in ("methods", "ranking"))
 
 
 def test_a_method_of_ones_own_is_named_by_its_module(tmp_path):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 import torch
@@ -87,7 +89,7 @@ def test_what_is_missing_in_a_data_frame_is_unknown_or_refused():
 def test_a_column_of_texts_is_texts(column):
     texts, tags = ["a red car", "a blue bird"] * 10, [["car"], ["bird"]] * 10
     data = from_arrays(column(texts), Column(tags) if column is Column else tags)
-    assert "red" in data.train.inputs.describe()["words"]
+    assert "red" in data.train.inputs.describe()["parts"]["words"]["words"]
     assert data.train.labels.names == ("bird", "car")
 
 
@@ -148,3 +150,16 @@ def test_a_table_in_one_call(write):
 
 def test_every_name_stands_for_a_source():
     assert all(issubclass(registry.find("data", name), DataSource) for name in registry.names("data"))
+
+
+@pytest.mark.parametrize("items", [1, 3, 6])
+def test_the_number_of_items_that_an_error_asks_for_suffices(items):
+    def made(count):
+        return from_arrays(np.ones((count, 2), np.float32), np.ones((count, 1)), validation=0.1, test=0.1)
+
+    with pytest.raises(UserError, match="too few to make the parts") as refusal:
+        made(items)
+    enough = int(re.search(r"expected (\d+) or more", str(refusal.value))[1])
+    assert all(len(part) for part in made(enough).parts.values())
+    with pytest.raises(UserError, match="too few"):
+        made(enough - 1)

@@ -12,14 +12,15 @@ from collections import Counter
 import numpy as np
 import pytest
 import torch
-from safetensors.torch import save_file
 
 from raretag.core.errors import DataAbsentError, UserError
 from raretag.data import from_arrays
+from raretag.data.inputs.bert import Bert, BertShape
 from raretag.data.inputs.described import inputs_from
-from raretag.data.inputs.encoder import PACKAGES, Bert, BertShape, SentenceEncoder
+from raretag.data.inputs.encoder import PACKAGES, SentenceEncoder
 from raretag.data.inputs.text import TfIdf
 from raretag.data.table import Table
+from support.tiny_encoder import SHAPE, Tokenizer, stand_in, tiny_encoder
 
 TEXTS = ["red red car", "blue car", "a red bird sings", "blue blue blue bird", "the car"]
 
@@ -61,7 +62,7 @@ def test_a_vocabulary_survives_json_to_the_bit():
 def test_words_are_learned_from_training_texts_alone(tmp_path):
     lines = [f"common word{i},{'a' if i % 2 else 'b'},{'test' if i > 15 else 'train'}" for i in range(20)]
     (tmp_path / "t.csv").write_text("text,tags,split\n" + "\n".join(lines) + "\n")
-    data = Table(file=str(tmp_path / "t.csv")).load()
+    data = Table(file=str(tmp_path / "t.csv"), representation="tfidf", characters=0).load()
     words = set(data.train.inputs.describe()["words"])
     learned = {f"word{int(i) - 1}" for i in data.train.labels.ids}
     assert words == {"common"} | learned
@@ -71,8 +72,9 @@ def test_words_are_learned_from_training_texts_alone(tmp_path):
 
 
 def test_texts_from_python_are_learned_the_same_way():
-    data = from_arrays(TEXTS * 4, [["a"], ["b"]] * 10)
-    assert data.train.inputs.batch(torch.arange(2)).shape[1] == len(data.train.inputs.describe()["words"])
+    data = from_arrays(TEXTS * 4, [["a"], ["b"]] * 10)  # short texts: words, and pieces of them
+    parts = data.train.inputs.describe()["parts"]
+    assert data.train.inputs.batch(torch.arange(2)).shape[1] == sum(len(part["words"]) for part in parts.values())
 
 
 def test_texts_without_words_are_a_users_mistake():
@@ -80,73 +82,16 @@ def test_texts_without_words_are_a_users_mistake():
         TfIdf().fit(["", "  ", "..."])
 
 
-SHAPE = {
-    "model_type": "bert",
-    "hidden_act": "gelu",
-    "vocab_size": 30,
-    "hidden_size": 8,
-    "num_hidden_layers": 2,
-    "num_attention_heads": 2,
-    "intermediate_size": 16,
-    "max_position_embeddings": 12,
-}
-
-
-def names_of_huggingface(name):
-    for ours, theirs in [
-        ("word.", "embeddings.word_embeddings."),
-        ("position.", "embeddings.position_embeddings."),
-        ("segment.", "embeddings.token_type_embeddings."),
-        ("norm_attention", "attention.output.LayerNorm"),
-        ("norm_output", "output.LayerNorm"),
-        ("query", "attention.self.query"),
-        ("key", "attention.self.key"),
-        ("value", "attention.self.value"),
-        ("wide", "intermediate.dense"),
-        ("narrow", "output.dense"),
-        ("layers.", "encoder.layer."),
-        (".out.", ".attention.output.dense."),
-    ]:
-        name = name.replace(ours, theirs)
-    return "embeddings.LayerNorm" + name[4:] if name.startswith("norm.") else name
-
-
-class Tokenizer:
-    """A stand-in for tokenizers.Tokenizer: letters are tokens."""
-
-    @classmethod
-    def from_file(cls, path):
-        return cls()
-
-    def enable_truncation(self, longest):
-        self.longest = longest
-
-    def no_padding(self):
-        pass
-
-    def encode_batch(self, texts):
-        return [types.SimpleNamespace(ids=[1, *(ord(c) % 28 + 2 for c in text)][: self.longest]) for text in texts]
-
-
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
-    monkeypatch.setitem(sys.modules, "tokenizers", types.SimpleNamespace(Tokenizer=Tokenizer))
-    torch.manual_seed(0)
-    model = Bert(BertShape.of(SHAPE))
-    weights = {names_of_huggingface(name): value.clone() for name, value in model.state_dict().items()}
-    path = tmp_path / "encoder"
-    path.mkdir()
-    save_file(weights, path / "model.safetensors")
-    (path / "config.json").write_text(json.dumps(SHAPE))
-    (path / "tokenizer.json").write_text("{}")
-    return path
+    return tiny_encoder(tmp_path / "encoder", monkeypatch)
 
 
 def test_the_encoder_reads_the_names_of_huggingface_and_padding_changes_nothing(folder):
     torch.manual_seed(0)
     model = Bert(BertShape.of(SHAPE)).eval()
     texts = ["ab", "a much longer text", "", "xyz"]
-    found = SentenceEncoder(folder, batch=4).vectors(texts)
+    found = SentenceEncoder(folder).vectors(texts)
     for text, vector in zip(texts, found, strict=True):
         ids = torch.tensor([Tokenizer.encode_batch(types.SimpleNamespace(longest=12), [text])[0].ids])
         with torch.no_grad():
@@ -181,7 +126,7 @@ def test_vectors_are_cached_by_text_and_encoder(folder, tmp_path, monkeypatch):
     monkeypatch.setattr(SentenceEncoder, "_encoded", lambda self, texts: pytest.fail("encoded again"))
     assert np.array_equal(SentenceEncoder(folder).vectors(["ab", "c"], cache), first)
     monkeypatch.undo()
-    monkeypatch.setitem(sys.modules, "tokenizers", types.SimpleNamespace(Tokenizer=Tokenizer))
+    monkeypatch.setitem(sys.modules, "tokenizers", stand_in())
     SentenceEncoder(folder).vectors(["a", "bc"], cache)  # the same letters in other texts
     (folder / "tokenizer.json").write_text('{"another": 1}')
     SentenceEncoder(folder).vectors(["ab", "c"], cache)
@@ -215,11 +160,11 @@ def test_new_texts_become_what_training_texts_became(folder, tmp_path, monkeypat
         shipped = json.loads(json.dumps(data.train.inputs.describe()))
         again = inputs_from(shipped, texts, encoder=folder).batch(data.train.inputs.rows)
         assert torch.equal(again, data.train.inputs.batch(torch.arange(len(data.train))))
+    with pytest.raises(UserError, match="not a list of texts"):
+        inputs_from(shipped, "one text", encoder=folder)
     (folder / "tokenizer.json").write_text('{"another": 1}')
     with pytest.raises(UserError, match="not the encoder of training"):
         inputs_from(shipped, texts, encoder=folder)
-    with pytest.raises(UserError, match="not a list of texts"):
-        inputs_from(shipped, "one text", encoder=folder)
 
 
 def test_mistakes_with_encoders_are_answered(folder, tmp_path, monkeypatch):

@@ -12,11 +12,24 @@ import pytest
 import raretag
 
 EXAMPLES = sorted((Path(__file__).parents[2] / "examples").glob("*.py"))
-QUICK = [path for path in EXAMPLES if path.stem != "demo"]
+PACKAGES = {  # that an example needs beside what raretag itself needs
+    "with_accelerate": "accelerate",
+    "with_huggingface": "transformers",
+    "with_lightning": "lightning",
+    "with_ray": "ray",
+    "with_skorch": "skorch",
+}
+QUICK = [
+    pytest.param(path, id=path.stem, marks=[pytest.mark.integration] if path.stem in PACKAGES else [])
+    for path in EXAMPLES
+    if path.stem != "demo"
+]
 
 
-@pytest.mark.parametrize("path", QUICK, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", QUICK)
 def test_an_example_runs(path, tmp_path):
+    if path.stem in PACKAGES:
+        pytest.importorskip(PACKAGES[path.stem])
     done = subprocess.run([sys.executable, str(path)], capture_output=True, text=True, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert done.stdout

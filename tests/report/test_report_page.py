@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import shutil
 from pathlib import Path
@@ -15,15 +14,16 @@ from raretag.config.settings import compose
 from raretag.core.errors import UserError
 from raretag.report.runs import names_of, write_report
 from raretag.runs.run import open_run
+from support.browser import PATIENCE, chromium
+from support.evil import EVIL
 from support.runs import run as train
 
 pytest.importorskip("plotly", reason="the report needs plotly: pip install 'raretag[report]'")
 
 QUICK = ["train.epochs=2", "data.largest=60", "model.depth=8", "model.width=4"]
 HIDDEN = [*QUICK, "data.hide=ppl", "data.keep=0.6"]
-EVIL = "<script>window.stolen = 1</script>"
+
 TABS = ["overview", "labels", "curves", "training", "mistakes", "items", "compare", "settings"]
-PATIENCE = 300_000  # milliseconds: the machine may be busy
 
 
 @pytest.fixture(scope="module")
@@ -172,15 +172,8 @@ def test_texts_are_shown_and_escaped(texts):
 
 @pytest.fixture(scope="module")
 def browser():
-    library = pytest.importorskip("playwright.sync_api", reason="the browser tests need playwright")
-    found = os.environ.get("RARETAG_CHROMIUM") or shutil.which("chromium") or shutil.which("google-chrome")
-    if found is None:
-        pytest.skip("there is no chromium on this machine")
-    options = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update"]
-    with library.sync_playwright() as playwright:
-        started = playwright.chromium.launch(executable_path=found, args=options, timeout=PATIENCE)
+    with chromium() as started:
         yield started
-        started.close()
 
 
 @pytest.fixture

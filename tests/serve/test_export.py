@@ -72,7 +72,8 @@ def test_an_onnx_file_knows_its_labels(table_run, tmp_path):
 def test_counts_of_words_become_the_weights_of_training(tmp_path):
     rows = [f'{{"text": "{word} and more {word}", "tags": ["{word}"]}}' for word in ("sun", "rain", "snow") * 20]
     (tmp_path / "texts.jsonl").write_text("\n".join(rows))
-    model = raretag.load(train(tmp_path / "run", [], tmp_path / "texts.jsonl"))
+    words = ["data.representation=tfidf", "data.characters=0"]
+    model = raretag.load(train(tmp_path / "run", words, tmp_path / "texts.jsonl"))
     export(model, tmp_path / "m.onnx", preprocess=True)
     words = model.card.inputs["words"]
     texts = ["rain rain and sun", "", "snow"]

@@ -8,6 +8,7 @@ import torch
 from scipy import sparse
 from sklearn.metrics import average_precision_score
 
+from raretag.core.listener import Listener
 from raretag.solvers.folds import Judge, along_path, behind, deal, is_close, standardised
 from raretag.solvers.kernel import KernelRidge, centred_labels, squared_distances
 
@@ -87,11 +88,11 @@ def test_the_stiffest_of_those_that_are_close_is_chosen_and_the_path_ends():
     amounts = {1: 3.0, 2: 1.0, 3: 1.0, 4: 2.0, 5: 9.0, 6: 1.0}  # strength 2 is as good as 3
     asked = []
 
-    def fit(strength):
+    def fit(strength, listener):
         asked.append(strength)
         return truth + amounts[strength] * noise
 
-    tried, means = along_path(fit, [1, 2, 3, 4, 5, 6], fold, Judge(positive, None), lambda share: None)
+    tried, means = along_path(fit, [1, 2, 3, 4, 5, 6], fold, Judge(positive, None), Listener())
     assert tried.strength == 2
     assert asked in ([1, 2, 3, 4], [1, 2, 3, 4, 5])
     assert list(means) == [str(one) for one in asked]
@@ -121,11 +122,11 @@ def test_a_path_that_brings_nothing_more_ends():
     positive = labels(400)
     fold, asked = deal(positive, 4, seed=0), []
 
-    def fit(strength):
+    def fit(strength, listener):
         asked.append(strength)
         return positive + torch.randn(400, 6, generator=torch.Generator().manual_seed(0)).double()
 
-    tried, _ = along_path(fit, [1, 2, 3, 4, 5, 6], fold, Judge(positive, None), lambda share: None)
+    tried, _ = along_path(fit, [1, 2, 3, 4, 5, 6], fold, Judge(positive, None), Listener())
     assert tried.strength == 1
     assert asked == [1, 2, 3, 4]
 

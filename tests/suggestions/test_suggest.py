@@ -144,8 +144,8 @@ def test_nothing_observed_is_suggested_and_nothing_twice():
 
 def test_exact_intervals_are_those_of_the_binomial():
     assert exact(0, 20).low == 0
-    assert exact(0, 20).high == pytest.approx(1 - 0.025 ** (1 / 20))
-    assert exact(20, 20).low == pytest.approx(0.025 ** (1 / 20))
+    assert exact(0, 20).high == pytest.approx(1 - 0.05 ** (1 / 20))
+    assert exact(20, 20).low == pytest.approx(0.05 ** (1 / 20))
     assert (exact(0, 0).low, exact(0, 0).high) == (0, 1)
 
 

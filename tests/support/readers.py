@@ -11,10 +11,17 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet
+import torch
 from PIL import Image
+from safetensors.numpy import save
+from scipy import sparse
 
+from raretag.config.settings import compose
 from raretag.data.files import read_label_list, read_names
-from raretag.data.inputs.features import read_archive
+from raretag.data.inputs.feature_files import read_archive, read_features
+from raretag.data.inputs.features import Features
 from raretag.data.sets.arff import label_names, read_arff
 from raretag.data.sets.cifar import read_binary, read_sheet, read_sheet_labels
 from raretag.data.sets.coco_files import read_instances, read_labelled_ids
@@ -24,6 +31,7 @@ from raretag.data.sets.multimnist import read_idx
 from raretag.data.sets.open_images import read_descriptions, read_verified
 from raretag.data.sets.svmlight import read_rows
 from raretag.data.sets.voc import read_objects
+from raretag.data.table import Table
 
 
 def idx_file(array: np.ndarray) -> bytes:
@@ -90,7 +98,42 @@ class Reader:
     read: Callable[[Path], Any]
     good: bytes
     text: bool = True
+    ending: str = ".dat"
 
+
+def sparse_file(form: str) -> bytes:
+    buffer = io.BytesIO()
+    sparse.save_npz(buffer, sparse.eye_array(6, 4, format=form), compressed=False)
+    return buffer.getvalue()
+
+
+def parquet_file() -> bytes:
+    buffer = io.BytesIO()
+    texts = pa.array([f"some words of text {row % 5}" for row in range(20)])
+    tags = pa.array([["a"], ["b", "a"]] * 10)
+    pyarrow.parquet.write_table(pa.table({"text": texts, "tags": tags, "x": range(20)}), buffer)
+    return buffer.getvalue()
+
+
+def npy_file() -> bytes:
+    buffer = io.BytesIO()
+    np.save(buffer, np.ones((3, 2), np.float32))
+    return buffer.getvalue()
+
+
+def read_table(path: Path) -> Any:
+    return Table(file=str(path), bad_items="skip", size=4).load()
+
+
+def features_of(path: Path) -> Any:
+    return Features(read_features(path)).batch(torch.arange(1))
+
+
+ROWS = "".join(f"{row},{'some words ' * 3}{row % 5},{'a' if row % 2 else 'b;a'},{row / 7}\n" for row in range(20))
+OBJECTS = "".join(json.dumps({"text": f"words {row % 5}", "tags": ["a"], "x": row}) + "\n" for row in range(20))
+CONFIG = (
+    b"data: &d {name: digits, largest: 20}\nmethod: focal\ntrain:\n  epochs: 2\n  milestones: [0.5, 0.75]\nseed: 3\n"
+)
 
 READERS = {
     "idx": Reader(lambda p: read_idx(p, 3), idx_file(np.arange(12).reshape(3, 2, 2)), text=False),
@@ -114,6 +157,15 @@ READERS = {
     "open images classes": Reader(read_descriptions, b"/m/a,Cat\n/m/b,Dog, wild\n"),
     "open images": Reader(lambda p: read_verified(p, {"/m/a": 0, "/m/b": 1}, ["Cat", "Dog"]), OPEN_IMAGES),
     "npz": Reader(read_archive, npz_file(X=np.ones((2, 3), np.float16), ids=np.array(["a", "b"])), text=False),
+    "sparse csr": Reader(features_of, sparse_file("csr"), text=False, ending=".npz"),
+    "sparse csc": Reader(features_of, sparse_file("csc"), text=False, ending=".npz"),
+    "sparse coo": Reader(features_of, sparse_file("coo"), text=False, ending=".npz"),
+    "array": Reader(features_of, npy_file(), text=False, ending=".npy"),
+    "tensor": Reader(features_of, save({"features": np.ones((3, 2), np.float32)}), text=False, ending=".safetensors"),
+    "parquet": Reader(read_table, parquet_file(), text=False, ending=".parquet"),
+    "csv": Reader(read_table, f"id,text,tags,x\n{ROWS}".encode(), ending=".csv"),
+    "json lines": Reader(read_table, OBJECTS.encode(), ending=".jsonl"),
+    "configuration": Reader(lambda path: compose(path, []), CONFIG, ending=".yaml"),
 }
 
 

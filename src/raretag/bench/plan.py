@@ -8,7 +8,7 @@ import sys
 from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, TypeAlias
 
 import yaml
 from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
@@ -40,7 +40,9 @@ class Plan(BaseModel):
     methods: list[Row]
     seeds: list[int]
     metrics: dict[str, str]  # column -> where in `metrics.final` of a record
+    costs: dict[str, str] = {}  # column -> where in `cost` of a record; every run then has a process of its own
     choose: str = ""  # for a search: the column by which one method of each family is chosen
+    opponents: list[str] = []  # methods that the others are measured against (bench/opponents.py)
     pools: dict[str, list[str]] = {}  # title -> data sets whose rare labels are compared together
     budgets: dict[str, dict[str, Any]]  # small, paper: settings that scale epochs and model
 
@@ -49,6 +51,15 @@ class Plan(BaseModel):
         if self.choose and self.choose not in self.metrics:
             raise ValueError(f"choose is '{self.choose}', expected one of its metrics: {', '.join(self.metrics)}")
         return self
+
+    @model_validator(mode="after")
+    def opponents_are_methods(self) -> Self:
+        if unknown := set(self.opponents) - {method.label for method in self.methods}:
+            raise ValueError(f"opponents has {min(unknown)!r}, expected labels of methods")
+        return self
+
+
+Key: TypeAlias = tuple[str, str, int]  # data, setting, seed
 
 
 @dataclass(frozen=True)
@@ -62,7 +73,7 @@ class Cell:
     changes: tuple[str, ...]
 
     @property
-    def key(self) -> tuple[str, str, int]:
+    def key(self) -> Key:
         """What cells of different methods have in common when they compare."""
         return self.data.label, self.setting.label, self.seed
 

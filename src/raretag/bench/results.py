@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from statistics import mean, stdev
 from typing import Any
@@ -15,12 +16,13 @@ from numpy.typing import NDArray
 from safetensors.torch import load_file
 from torch import Tensor
 
-from raretag.bench.plan import Cell, Plan, cells
+from raretag.bench.plan import Cell, Key, Plan, cells
 from raretag.core.targets import Targets
 from raretag.engine.checkpoint import best_epoch
 from raretag.metrics.intervals import Difference, difference_of, resampled
 from raretag.metrics.weighted import WeightedAveragePrecision
 from raretag.runs import evidence
+from raretag.runs.cost import FILE as COST
 
 ITEM_RESAMPLES = 500
 LABEL_RESAMPLES = 2000
@@ -52,7 +54,8 @@ class Section:
     title: str
     rows: dict[str, dict[str, Entry]]
     against: dict[str, Difference]  # mAP of a method minus that of the first, if asked for
-    by_label: dict[str, Floats]  # AP minus that of the first method, one number per label; if the plan has `choose`
+    by_label: dict[str, Floats]  # AP minus that of the first method, one number per label; if asked for or `choose`
+    costs: dict[str, dict[str, float]]  # mean over seeds of what the runs of a method cost, by column of the plan
 
 
 def sections(plan: Plan, budget: str, runs: Path, *, paired: bool = False) -> list[Section]:
@@ -69,9 +72,21 @@ def sections(plan: Plan, budget: str, runs: Path, *, paired: bool = False) -> li
             words = [row.label for row, axis in ((data, plan.data), (setting, plan.settings)) if len(axis) > 1]
             compared = [cell for cell, _ in here]
             against = item_differences(compared, runs) if paired else {}
-            by_label = label_differences(compared, runs) if plan.choose else {}
-            found.append(Section(", ".join(words), rows, against, by_label))
+            by_label = label_differences(compared, runs) if paired or plan.choose else {}
+            found.append(Section(", ".join(words), rows, against, by_label, costs_of(plan, compared, runs)))
     return found
+
+
+def costs_of(plan: Plan, cells: Sequence[Cell], runs: Path) -> dict[str, dict[str, float]]:
+    """By method and column; a method without finished runs is not there."""
+    values: dict[str, dict[str, list[float]]] = {}
+    for cell in cells if plan.costs else ():
+        cost = (record_of(runs / cell.name) or {}).get("cost")
+        for title, path in plan.costs.items():
+            value = reach(cost, path)
+            if value is not None:
+                values.setdefault(cell.method.label, {}).setdefault(title, []).append(value)
+    return {label: {title: mean(some) for title, some in columns.items()} for label, columns in values.items()}
 
 
 def column(plan: Plan, here: list[tuple[Cell, Any]], metric: str) -> dict[str, Entry]:
@@ -103,9 +118,13 @@ def final_of(folder: Path) -> dict[str, Any] | None:
 
 
 def record_of(folder: Path) -> dict[str, Any] | None:
-    """None for a run that is not finished."""
-    path = folder / "record.json"
-    found: dict[str, Any] | None = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else None
+    """With what the run cost; None for a run that is not finished."""
+    record, cost = ((folder / name) for name in ("record.json", COST))
+    if not record.is_file():
+        return None
+    found: dict[str, Any] = json.loads(record.read_text(encoding="utf-8"))
+    if cost.is_file():
+        found["cost"] = json.loads(cost.read_text(encoding="utf-8"))
     return found
 
 
@@ -118,27 +137,46 @@ def reach(tree: Any, path: str) -> float | None:
 # Is a difference real? ------------------------------------------------------------------------------------------------
 
 
-def item_differences(cells: Sequence[Cell], runs: Path) -> dict[str, Difference]:
-    """mAP of each method minus that of the first, each a mean over the seeds that both have run."""
-    labels = list(dict.fromkeys(cell.method.label for cell in cells))
-    numbers = {(cell.method.label, cell.seed): _resampled_map(runs / cell.name) for cell in cells}
-    found = {}
-    for label in labels[1:]:
-        seeds = [seed for name, seed in numbers if name == label and (labels[0], seed) in numbers]
-        pairs = [(numbers[label, seed], numbers[labels[0], seed]) for seed in seeds]
-        apart = [one - first for one, first in pairs if one is not None and first is not None]
-        if apart:
-            found[label] = difference_of(torch.stack(apart).mean(0))
-    return found
+def cells_of_first(cells: Sequence[Cell]) -> dict[Key, Cell]:
+    """What the others are compared with unless it is said: the cells of the first method."""
+    return {cell.key: cell for cell in cells if cell.method.label == cells[0].method.label}
+
+
+def item_differences(
+    cells: Sequence[Cell], runs: Path, against: Mapping[Key, Cell] | None = None
+) -> dict[str, Difference]:
+    """mAP of each method minus that of the cells `against`, each a mean over the seeds that both have run."""
+    against = cells_of_first(cells) if against is None else against
+    apart: dict[str, list[Tensor]] = {}
+    for cell in cells:
+        other = against.get(cell.key)
+        one, base = (_resampled_map(runs / which.name) for which in (cell, other or cell))
+        if other is not None and one is not None and base is not None:
+            apart.setdefault(cell.method.label, []).append(one - base)
+    always = labels_that_are(against, cells)
+    return {label: difference_of(torch.stack(some).mean(0)) for label, some in apart.items() if label not in always}
+
+
+def labels_that_are(against: Mapping[Key, Cell], cells: Sequence[Cell]) -> set[str]:
+    """Methods that are compared with nothing but themselves."""
+    others = {cell.method.label for cell in cells if against.get(cell.key, cell) != cell}
+    return {cell.method.label for cell in cells} - others
 
 
 def _resampled_map(folder: Path) -> Tensor | None:
-    """mAP on the test items of a run, then on resamples of them [1 + R]; None if the run kept no labels.
+    """mAP on the test items of a run, then on resamples of them [1 + R]; None if the run kept no labels."""
+    path = folder / "logits.safetensors"
+    return _resampled_at(folder, path.stat().st_mtime_ns) if path.is_file() else None
+
+
+@cache
+def _resampled_at(folder: Path, when: int) -> Tensor | None:
+    """Kept, as a run is compared with several others; `when` it was written tells it from a later one.
 
     Which items a resample draws depends on the items alone, so runs with the same test part are paired.
     """
     targets: Targets | None = evidence.unpacked("test", evidence.read(folder))
-    if targets is None or not (folder / "logits.safetensors").is_file():
+    if targets is None:
         return None
     logits = load_file(folder / "logits.safetensors")["test"]
     which = int(targets.positive.double().sum(1).mul(torch.arange(len(targets))).sum()) % 2**31
@@ -146,23 +184,27 @@ def _resampled_map(folder: Path) -> Tensor | None:
     return resampled([[measure]], len(targets), {}, resamples=ITEM_RESAMPLES, seed=which)[0]["total"]
 
 
-def label_differences(cells: Sequence[Cell], runs: Path, group: str | None = None) -> dict[str, Floats]:
-    """For each method, AP minus that of the first method: one number per label, a mean over seeds and settings.
+def label_differences(
+    cells: Sequence[Cell], runs: Path, group: str | None = None, against: Mapping[Key, Cell] | None = None
+) -> dict[str, Floats]:
+    """For each method, AP minus that of the cells `against`: one number per label, a mean over seeds and settings.
 
     A label counts where both can be measured. `group`: only its labels, as the records have them (by training positives
     before hiding).
     """
-    first = cells[0].method.label
-    records = {(cell.method.label, *cell.key): record_of(runs / cell.name) for cell in cells}
+    against = cells_of_first(cells) if against is None else against
     apart: dict[str, dict[tuple[str, int], list[float]]] = {}
-    for (label, data, setting, seed), record in records.items():
-        base = records.get((first, data, setting, seed))
+    for cell in cells:
+        if cell.key not in against:
+            continue
+        record, base = (record_of(runs / which.name) for which in (cell, against[cell.key]))
         if record is None or base is None:
             continue
         one, other = (found["metrics"]["final"]["per_class"]["average_precision"] for found in (record, base))
         for at in range(len(one)) if group is None else record["groups"][group]:
             if one[at] is not None and other[at] is not None:
-                apart.setdefault(label, {}).setdefault((data, at), []).append(one[at] - other[at])
+                labels = apart.setdefault(cell.method.label, {})
+                labels.setdefault((cell.data.label, at), []).append(one[at] - other[at])
     return {label: np.array([np.mean(values) for values in labels.values()]) for label, labels in apart.items()}
 
 

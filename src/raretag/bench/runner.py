@@ -43,8 +43,11 @@ class Worker:
         self.environment = {**os.environ, "OMP_NUM_THREADS": str(threads), "OMP_WAIT_POLICY": "PASSIVE"}
         self.process: subprocess.Popen[str] | None = None
 
-    def run(self, cell: Cell, folder: Path, like: Path | None = None) -> tuple[float, Outcome]:
-        """`like`: the folder of a cell that trains the same. Returns the seconds it took and how it ended."""
+    def run(self, cell: Cell, folder: Path, like: Path | None = None, *, alone: bool = False) -> tuple[float, Outcome]:
+        """`like`: the folder of a cell that trains the same. Returns the seconds it took and how it ended.
+
+        `alone`: in a process that runs nothing else, so that what it takes is its own.
+        """
         started = time.monotonic()
         if self.process is None:
             self.process = subprocess.Popen(
@@ -58,12 +61,15 @@ class Worker:
         assert self.process.stdin
         assert self.process.stdout
         task = {"folder": str(folder), "like": str(like or ""), "changes": cell.changes, "seed": cell.seed}
+        task["alone"] = alone
         try:
             self.process.stdin.write(json.dumps(task) + "\n")
             self.process.stdin.flush()
             outcome = Outcome(**json.loads(self.process.stdout.readline()))
         except (OSError, json.JSONDecodeError):
             outcome = Outcome(f"its process ended with code {self.process.wait()}; a code of -9 means it was killed")
+            self.close()
+        if alone:
             self.close()
         return time.monotonic() - started, outcome
 
@@ -75,9 +81,18 @@ class Worker:
 
 
 def run(
-    cells: Iterable[Cell], runs: Path, *, jobs: int, threads: int, on_end: Callable[[Cell, float, Outcome], None]
+    cells: Iterable[Cell],
+    runs: Path,
+    *,
+    jobs: int,
+    threads: int,
+    on_end: Callable[[Cell, float, Outcome], None],
+    alone: bool = False,
 ) -> dict[str, Outcome]:
-    """Run what is not done, `jobs` at a time; `on_end` is called after each. Returns what failed, by cell or data."""
+    """Run what is not done, `jobs` at a time; `on_end` is called after each. Returns what failed, by cell or data.
+
+    `alone`: every cell in a process of its own, so that its CPU seconds and its peak memory are its own.
+    """
     cells = list(cells)
     models = {(cell.key, cell.method.label): runs / cell.name for cell in cells}
     waiting = [cell for cell in cells if not is_done(runs / cell.name)]
@@ -94,7 +109,7 @@ def run(
         worker = free.get()
         try:
             like = models.get((cell.key, cell.method.trained_as or ""))
-            return cell, *worker.run(cell, runs / cell.name, like)
+            return cell, *worker.run(cell, runs / cell.name, like, alone=alone)
         finally:
             free.put(worker)
 

@@ -11,23 +11,34 @@ from pathlib import Path
 from statistics import mean, stdev
 from typing import Any
 
-from raretag.bench.plan import Plan, cells
+from raretag.bench.opponents import references
+from raretag.bench.plan import Cell, Plan, Row, cells
 from raretag.bench.results import Section, interval, label_differences, record_of
 from raretag.metrics.intervals import Difference
 
 
 def markdown(plan: Plan, found: list[Section]) -> str:
     lines = []
+    first = plan.methods[0].label
     for section in found:
         lines += [f"### {section.title}", ""] if section.title else []
-        heads = [*plan.metrics, *([f"mAP - {plan.methods[0].label}"] if section.against else [])]
+        compared = [f"mAP - {first}, over items", "over labels"] if section.against else []
+        heads = [*plan.metrics, *compared, *plan.costs]
         lines += ["| method | " + " | ".join(heads) + " |", "|---|" + "---|" * len(heads)]
         for label, row in section.rows.items():
             shown = [entry.text(lambda t: f"**{t}**", lambda t: f"<u>{t}</u>") for entry in row.values()]
-            shown += [difference(section.against.get(label))] if section.against else []
+            if section.against:
+                apart = section.by_label.get(label) if label != first else None
+                shown += [difference(section.against.get(label)), "" if apart is None else points(*interval(apart))]
+            shown += [amount(section.costs.get(label, {}).get(column)) for column in plan.costs]
             lines.append(f"| {label} | " + " | ".join(shown) + " |")
         lines.append("")
     return "\n".join(lines)
+
+
+def amount(value: float | None) -> str:
+    """A cost, to three digits or so."""
+    return "-" if value is None else f"{value:.1f}" if value < 100 else f"{value:,.0f}"
 
 
 def difference(found: Difference | None) -> str:
@@ -41,25 +52,30 @@ def points(value: float, low: float, high: float) -> str:
 
 
 def pooled(plan: Plan, budget: str, runs: Path) -> str:
-    """The tail of several data sets together, against the first method: a table for each pool of the plan."""
+    """The tail of several data sets together: a table for each pool of the plan and each reference."""
     lines = []
     for title, sets in plan.pools.items():
         here = [cell for cell in cells(plan, budget) if cell.data.label in sets]
-        columns = {
-            setting.label: found
-            for setting in plan.settings
-            if (found := label_differences([cell for cell in here if cell.setting == setting], runs, "tail"))
-        }
-        if not columns:
-            continue
-        lines += [f"### {title}, tail: AP - {plan.methods[0].label}, paired over labels", ""]
-        lines += ["| method | " + " | ".join(columns) + " |", "|---|" + "---|" * len(columns)]
-        for method in plan.methods[1:]:
-            apart = [column.get(method.label) for column in columns.values()]
-            shown = ["-" if one is None else f"{points(*interval(one))} ({len(one)} labels)" for one in apart]
-            lines.append(f"| {method.label} | " + " | ".join(shown) + " |")
-        lines.append("")
+        for reference in references(plan, here, runs):
+            columns = {
+                setting.label: found
+                for setting in plan.settings
+                if (found := label_differences(of_setting(here, setting), runs, "tail", reference.cells))
+            }
+            if not columns:
+                continue
+            lines += [f"### {title}, tail: AP - {reference.title}, paired over labels", ""]
+            lines += ["| method | " + " | ".join(columns) + " |", "|---|" + "---|" * len(columns)]
+            for method in plan.methods[1:] if reference.is_first else reference.compared(plan):
+                apart = [column.get(method.label) for column in columns.values()]
+                shown = ["-" if one is None else f"{points(*interval(one))} ({len(one)} labels)" for one in apart]
+                lines.append(f"| {method.label} | " + " | ".join(shown) + " |")
+            lines.append("")
     return "\n".join(lines)
+
+
+def of_setting(some: Sequence[Cell], setting: Row) -> list[Cell]:
+    return [cell for cell in some if cell.setting == setting]
 
 
 def chosen(plan: Plan, found: Sequence[Section]) -> str:
@@ -156,7 +172,7 @@ def jsonl(plan: Plan, budget: str, runs: Path) -> str:
             final = {name: value for name, value in record["metrics"]["final"].items() if name != "per_class"}
             seconds = sum(row.get("seconds", 0.0) for row in _log(runs / cell.name))
             what = {"data": cell.data.label, "setting": cell.setting.label, "method": cell.method.label}
-            about = {"seconds": round(seconds, 1), "environment": record["environment"]}
+            about = {"seconds": round(seconds, 1), "cost": record.get("cost"), "environment": record["environment"]}
             lines.append(json.dumps(what | {"seed": cell.seed, "changes": cell.changes, "final": final} | about))
     return "\n".join(lines)
 

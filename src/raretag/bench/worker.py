@@ -15,9 +15,11 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from raretag.config.settings import Data, checked, compose, read
+from raretag.config.settings import Config, Data, checked, compose, read
+from raretag.core import registry
 from raretag.core.errors import DataAbsentError, UserError
 from raretag.core.listener import SILENT
+from raretag.core.solver import Solver, solver_named
 from raretag.data.dataset import DataSet
 from raretag.data.sources import load
 from raretag.engine.run import run
@@ -38,6 +40,18 @@ def take_model(trained: Path, folder: Path, task: dict[str, Any]) -> None:
             shutil.copy(trained / name, folder / name)
 
 
+def import_solver(config: Config) -> None:
+    """Make the solver once for nothing: what its libraries take to be imported is no cost of fitting."""
+    name = config.method.name
+    if solver_named(name) is not None:
+        registry.build("solvers", name, config.method.options, kind=Solver, seed=config.seed, effort=config.effort)
+
+
+def plain(task: dict[str, Any]) -> Config:
+    """Tables repeat what papers did, and no paper trained again on its validation items: a row must ask for it."""
+    return compose(None, ["train.refit=false", *task["changes"]], seed=task["seed"])
+
+
 def run_task(task: dict[str, Any]) -> dict[str, Any]:
     """Run a cell; the fields of the runner's `Outcome`."""
     folder = Path(task["folder"])
@@ -45,8 +59,12 @@ def run_task(task: dict[str, Any]) -> dict[str, Any]:
         if task["like"]:
             take_model(Path(task["like"]), folder, task)
         resume = any((folder / name).exists() for name in ("last.ckpt", "previous.ckpt"))
-        config = checked(read(folder / "config.yaml")) if resume else compose(None, task["changes"], seed=task["seed"])
-        data = loaded(config.data.model_dump_json(), config.seed)
+        config = checked(read(folder / "config.yaml")) if resume else plain(task)
+        data = None  # a cell that is measured alone loads its data itself, as a user's run does; the others share it
+        if task.get("alone"):
+            import_solver(config)
+        else:
+            data = loaded(config.data.model_dump_json(), config.seed)
         run(config, folder, data=data, resume=resume, overwrite=not resume, listener=SILENT)
     except UserError as error:
         return {"error": str(error), "data_absent": isinstance(error, DataAbsentError)}

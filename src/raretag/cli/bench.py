@@ -29,6 +29,9 @@ def bench(
     jobs: Annotated[int, typer.Option(min=1, help="Runs at the same time.")] = 2,
     threads: Annotated[int, typer.Option(min=1, help="Threads per run.")] = 1,
     out: Annotated[Path | None, typer.Option(help="Folder of the runs; default: runs/bench/PLAN-BUDGET.")] = None,
+    data: Annotated[
+        Path | None, typer.Option(help="For `bench extreme`: a folder of NAME.train.svm and NAME.test.svm.")
+    ] = None,
     form: Annotated[
         str, typer.Option("--format", help="Of the table: markdown, csv, latex, or jsonl with one line per run.")
     ] = "markdown",
@@ -39,9 +42,17 @@ def bench(
     ] = False,
 ) -> None:
     """Run a grid of methods, data sets and seeds, and print the table. Can be stopped and continued at any time."""
+    from raretag.bench import extreme, runner
     from raretag.bench import plan as plans
-    from raretag.bench import runner
 
+    if plan == extreme.NAME:
+        folder = out or Path("runs") / "bench" / extreme.NAME
+        if not table:
+            extreme.run(folder, only or [], screen(error=True).print, data=data)
+        print(extreme.table(folder))
+        return
+    if data is not None:
+        raise UserError(f"--data {data} is for `raretag bench {extreme.NAME}`; a plan names its data itself")
     if form not in FORMATS:
         raise UserError(f"there is no format '{form}'; expected one of {', '.join(FORMATS)}")
     found = plans.load(plan)
@@ -51,14 +62,14 @@ def bench(
     if dry_run:
         print_estimate(console, grid, runs, jobs, threads)
         return
-    failures = {} if table else run_grid(console, grid, runs, jobs, threads)
+    failures = {} if table else run_grid(console, grid, runs, jobs, threads, alone=bool(found.costs))
     print(table_of(found, budget, runs, form, paired=paired))
     missing = sum(not runner.is_done(runs / cell.name) for cell in grid)
     if missing:
         console.print(f"{missing} of {len(grid)} runs are not finished; the same command continues them")
-    for data, outcome in failures.items():
+    for absent, outcome in failures.items():
         if outcome.data_absent:
-            console.print(f"{data} was not run: {outcome.error}")
+            console.print(f"{absent} was not run: {outcome.error}")
     broken = {name: outcome.error for name, outcome in failures.items() if not outcome.data_absent}
     if broken:
         name, error = next(iter(broken.items()))
@@ -66,20 +77,23 @@ def bench(
 
 
 def table_of(plan: Plan, budget: str, runs: Path, form: str, *, paired: bool) -> str:
-    from raretag.bench import results, table
+    from raretag.bench import opponents, results, table
 
     if form == "jsonl":
         return table.jsonl(plan, budget, runs)
     found = results.sections(plan, budget, runs, paired=paired)
     if form != "markdown":
         return {"csv": table.csv, "latex": table.latex}[form](plan, found)
-    parts = [table.markdown(plan, found)]
+    parts = [opponents.against_opponents(plan, budget, runs, table.points)] if paired and plan.opponents else []
+    parts += [table.markdown(plan, found)]
     parts += [table.pooled(plan, budget, runs)] if plan.pools else []
     parts += [table.chosen(plan, found)] if plan.choose and found else []
     return "\n".join(parts)
 
 
-def run_grid(console: Console, grid: list[Cell], runs: Path, jobs: int, threads: int) -> dict[str, Outcome]:
+def run_grid(
+    console: Console, grid: list[Cell], runs: Path, jobs: int, threads: int, *, alone: bool
+) -> dict[str, Outcome]:
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
     from raretag.bench import runner
@@ -95,7 +109,7 @@ def run_grid(console: Console, grid: list[Cell], runs: Path, jobs: int, threads:
             if outcome.error and not outcome.data_absent:
                 progress.console.print(f"{cell.name}: {outcome.error}")
 
-        return runner.run(grid, runs, jobs=jobs, threads=threads, on_end=on_end)
+        return runner.run(grid, runs, jobs=jobs, threads=threads, on_end=on_end, alone=alone)
 
 
 def print_estimate(console: Console, grid: list[Cell], runs: Path, jobs: int, threads: int) -> None:

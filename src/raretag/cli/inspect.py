@@ -58,6 +58,11 @@ def inspect(
     description["splits"] = {name: len(store) for name, store in found.stores.items()}
     description["duplicates"] = found.duplicates
     print_description(console, data_title(settings), description)
+    if settings.data.name == "table":
+        from raretag.suggestions.signs import signs_in_labels
+
+        for sign in signs_in_labels(found.stores["train"]):
+            console.print(f"missing tags? {sign}")
     if picture is not None:
         from raretag.figures.class_aware import distribution
 

@@ -22,6 +22,7 @@ WIDE = 120  # columns of a terminal from which there is room for more than name 
 class Kind(str, Enum):
     methods = "methods"
     solvers = "solvers"
+    ranking = "ranking"
     data = "data"
     models = "models"
     encoders = "encoders"
@@ -31,6 +32,10 @@ class Kind(str, Enum):
     figures = "figures"
 
 
+FITTED = {  # rooms whose names `--method` takes too
+    "solvers": "Solvers, which are fitted without training steps",
+    "ranking": "Rankers, which are fitted without training steps and suit very many labels",
+}
 ROOMS = {"encoders": "models", "heads": "models.heads", "samplers": "sampling"}  # where it is not the kind's own name
 
 
@@ -42,10 +47,10 @@ def list_(
     if kind is Kind.plans:
         list_plans(plain=plain)
         return
-    for name in ("methods", "solvers") if kind is Kind.methods else (kind.value,):
-        if name == "solvers" and not plain:
+    for name in ("methods", *FITTED) if kind is Kind.methods else (kind.value,):
+        if name in FITTED and not plain:
             gap = "\n" if kind is Kind.methods else ""
-            screen().print(f"{gap}Solvers, which are fitted without training steps (--method NAME, too):")
+            screen().print(f"{gap}{FITTED[name]} (--method NAME, too):")
         list_room(name, plain=plain)
     if not plain and kind is Kind.data:
         root = os.environ.get("RARETAG_DATA")
@@ -53,7 +58,7 @@ def list_(
     if not plain and kind is Kind.encoders:
         screen().print(
             "\nA frozen model whose features replace the inputs: --set encoder.name=NAME. "
-            "For texts: --set data.representation=encoder --set data.encoder=minilm, or a folder with a BERT"
+            "For texts: --set data.encoder=minilm, or a folder with a BERT"
         )
 
 
@@ -81,11 +86,13 @@ def list_room(kind: str, *, plain: bool) -> None:
 
 
 def list_plans(*, plain: bool) -> None:
+    from raretag.bench import extreme
     from raretag.bench import plan as plans
 
     for name in plans.names():
         plan = plans.load(name)
         print(name if plain else f"{name:16s} {plan.title} ({plan.source})")
+    print(extreme.NAME if plain else f"{extreme.NAME:16s} {extreme.TITLE}")
 
 
 def no_columns(entry: Entry) -> dict[str, str]:
@@ -118,6 +125,7 @@ def of_data(entry: Entry) -> dict[str, str]:
 COLUMNS: dict[str, Callable[[Entry], dict[str, str]]] = {
     "methods": of_method,
     "solvers": of_solver,
+    "ranking": of_solver,
     "data": of_data,
     "figures": of_figure,
 }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from contextlib import nullcontext, suppress
 from importlib import import_module
 from typing import Annotated, Any, ClassVar
 
@@ -12,8 +13,8 @@ from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command
 
 from raretag import __version__
-from raretag.core.errors import UserError
-from raretag.core.registry import nearest
+from raretag.core.errors import UnwritableError, UserError, visible
+from raretag.core.registry import installed_only, nearest
 
 COMMANDS = {
     "list": "raretag.cli.listing:list_",
@@ -23,10 +24,15 @@ COMMANDS = {
     "predict": "raretag.cli.predict:predict",
     "tune": "raretag.cli.predict:tune",
     "export": "raretag.cli.predict:export",
+    "push": "raretag.cli.predict:push",
     "suggest": "raretag.cli.suggest:suggest",
+    "review": "raretag.cli.review:review",
+    "serve": "raretag.cli.review:serve",
     "bench": "raretag.cli.bench:bench",
+    "sweep": "raretag.cli.sweep:sweep",
     "figure": "raretag.cli.report:figure",
 }
+NAMED_BY_USER = ("train", "inspect", "bench", "list")  # in others, names of modules come from the files of a run
 LABELS = {"apply": "raretag.cli.labels:apply"}
 FORMER_OPTIONS = {  # names that keep working
     "suggest": {
@@ -49,6 +55,10 @@ class Command(TyperCommand):
         former = FORMER_OPTIONS.get(self.name or "", {})
         words = [word.partition("=") for word in args]
         return super().parse_args(ctx, ["".join((former.get(name, name), *rest)) for name, *rest in words])
+
+    def invoke(self, ctx: Any) -> Any:
+        with nullcontext() if self.name in NAMED_BY_USER else installed_only():
+            return super().invoke(ctx)
 
 
 class Commands(TyperGroup):
@@ -106,10 +116,34 @@ def main() -> None:
     # Threads that wait must sleep: when another program holds a core, spinning makes a training step 30 times slower.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     try:
-        app()
+        try:
+            app()
+        finally:
+            sys.stdout.flush()
+    except UnwritableError as error:
+        _end(str(error), error.exit_code)
     except UserError as error:
-        print(f"raretag: {error}", file=sys.stderr)
-        sys.exit(2)
+        _end(str(error), 2)
+    except OSError as error:  # a file that could not be read or written, wherever that was
+        silence_output()
+        place = f"'{error.filename}': " if error.filename else ""
+        _end(f"{place}{error.strerror or error}", UnwritableError.exit_code)
+    except (MemoryError, RuntimeError) as error:
+        if isinstance(error, RuntimeError) and "can't allocate memory" not in str(error):
+            raise
+        reason = str(error).split("DefaultCPUAllocator: ")[-1].splitlines()[0] if str(error) else "no more is free"
+        _end(f"the memory does not suffice ({reason}); are there so many features and labels?", 2)
+
+
+def _end(line: str, code: int) -> None:
+    print(f"raretag: {visible(line)}", file=sys.stderr)
+    sys.exit(code)
+
+
+def silence_output() -> None:
+    """What could not be written to standard output must not be tried again when Python ends."""
+    with suppress(OSError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _version(asked: bool) -> None:

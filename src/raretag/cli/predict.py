@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import io
 import sys
 from enum import Enum
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from raretag.cli.progress import screen
 from raretag.core.errors import UserError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from raretag.serve.predictions import Tabular
 
 Run = Annotated[Path, typer.Argument(help="A run folder, as `raretag train` leaves it.")]
 
@@ -20,8 +26,8 @@ def predict(
     data: Annotated[
         str | None,
         typer.Argument(
-            help="A table (.csv .tsv .jsonl .parquet), a folder of images, an array (.npy .npz .safetensors), or "
-            "a data set by name; default: the test part of the run's own data."
+            help="A table (.csv .tsv .jsonl .parquet), a folder of images, an array (.npy .npz .safetensors), sparse "
+            "rows (.svm .txt), or a data set by name; default: the test part of the run's own data."
         ),
     ] = None,
     out: Annotated[
@@ -45,6 +51,10 @@ def predict(
         bool, typer.Option("--skip-bad", help="Leave out unreadable images and blank features, and report them.")
     ] = False,
     batch_size: Annotated[int, typer.Option(min=1, help="Items that go through the model at once.")] = 256,
+    raw_cells: Annotated[
+        bool,
+        typer.Option("--raw-cells", help="Leave texts in a CSV as they are, even those that spreadsheets run."),
+    ] = False,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an existing file.")] = False,
 ) -> None:
     """Predict labels of new items. If the command was stopped, running it again continues where it was."""
@@ -59,21 +69,28 @@ def predict(
     options = ReadOptions(part, column or None, folder, allow_outside, "skip" if skip_bad else "fail", encoder)
     reader = open_reader(data, model.card, options)
     if out is None:
-        for number, (_, found) in enumerate(model.stream(reader, batch_size=batch_size)):
-            write_table(found.table(top), sys.stdout.buffer, ".csv", header=number == 0)
-            sys.stdout.flush()
+        blocks: Iterator[tuple[int, Tabular]] = model.stream(reader, batch_size=batch_size, top=top)
+        for number, (_, found) in enumerate(blocks):
+            content = io.BytesIO()
+            write_table(found.table(top), content, ".csv", header=number == 0, raw=raw_cells)
+            if sys.stdout.isatty():
+                screen().print(content.getvalue().decode(), end="")
+            else:
+                sys.stdout.buffer.write(content.getvalue())
+                sys.stdout.flush()
     else:
         made_from = {"seal": model.seal, "items": reader.fingerprint(), "top": top, "bad": options.bad_items}
-        file = PredictionsFile(out, made_from, overwrite=overwrite)
+        made_from |= {"raw": True} if raw_cells else {}
+        file = PredictionsFile(out, made_from, overwrite=overwrite, raw=raw_cells)
         if file.done:
             screen(error=True).print(f"continuing after {file.done:,} items that were done before")
         with item_bar("predicting", reader.total) as advance:
             advance(file.done)
-            for items in file.fill(model.stream(reader, batch_size=batch_size, skip=file.done), top):
+            for items in file.fill(model.stream(reader, batch_size=batch_size, skip=file.done, top=top), top):
                 advance(items)
         screen(error=True).print(f"written: {out}")
     for remark in reader.remarks:
-        print(f"raretag: {remark}", file=sys.stderr)
+        screen(error=True).print(f"raretag: {remark}")
 
 
 def tune(
@@ -92,12 +109,17 @@ def tune(
     if wanted is not None and not 0 < wanted <= 1:
         raise UserError(f"--{goal} is {wanted}; expected a share above 0 and up to 1, such as 0.8")
 
+    from raretag.runs.ranked_card import RankedCard
     from raretag.serve.retune import retune
 
     if goal == "threshold":
         card = retune(run, threshold=wanted, calibrate=calibrate)
     else:
         card = retune(run, goal=goal, wanted=wanted, calibrate=calibrate)  # type: ignore[arg-type]
+    if isinstance(card, RankedCard):
+        reached = f"{goal}{'' if wanted is None else f' {wanted}'}"
+        print(f"one threshold for {reached}: a label is chosen above a probability of {card.decision.threshold:.3f}")
+        return
     thresholds, notes = sorted(card.thresholds), card.tuned
     print(
         f"{len(thresholds)} thresholds for {goal}{'' if wanted is None else f' {wanted}'}: "
@@ -107,16 +129,31 @@ def tune(
         print(f"{notes['out_of_reach']} labels never reach it on validation items and are never chosen")
 
 
+def push(
+    run: Run,
+    to: Annotated[str, typer.Argument(help="hf://OWNER/NAME, or a folder.")],
+    public: Annotated[bool, typer.Option("--public", help="Everyone may see it; default: only you.")] = False,
+) -> None:
+    """Copy a trained model to the Hugging Face Hub or into a folder, with a page that explains it."""
+    from raretag.serve.hub import push as copy
+
+    print(f'{copy(run, to, private=not public)}; `raretag.load("{to}")` opens it')
+
+
 class Form(str, Enum):
     onnx = "onnx"
     torch = "torch"
+    npz = "npz"
 
 
 def export(
     run: Run,
-    to: Annotated[Form, typer.Option(help="onnx, or torch (torch.export).")] = Form.onnx,
+    to: Annotated[
+        Form | None,
+        typer.Option(help="onnx, torch (torch.export), or npz, for very many labels; default: onnx, or npz for those."),
+    ] = None,
     out: Annotated[
-        Path | None, typer.Option(help="The file; default: model.onnx or model.pt2 in the run folder.")
+        Path | None, typer.Option(help="The file; default: model.onnx, model.pt2 or model.npz in the run folder.")
     ] = None,
     preprocess: Annotated[
         bool, typer.Option("--preprocess", help="Take raw features or pixels, and scale them inside the graph.")
@@ -129,10 +166,26 @@ def export(
     from raretag.serve.export import ENDINGS
     from raretag.serve.export import export as write_graph
     from raretag.serve.model import load
+    from raretag.serve.ranking import RankingModel
 
-    path = out or run / f"model{ENDINGS[to.value]}"
-    if path.suffix != ENDINGS[to.value]:
-        raise UserError(f"--out {path} with --to {to.value}; expected a file that ends in {ENDINGS[to.value]}")
-    worst = write_graph(load(run), path, preprocess=preprocess, decide=decide)
+    model = load(run)
+    ranks = isinstance(model, RankingModel)
+    form = (Form.npz if ranks else Form.onnx) if to is None else to
+    if ranks != (form is Form.npz):
+        kind = "very many labels, which is written as npz" if ranks else "few labels, which is written as onnx or torch"
+        raise UserError(f"--to {form.value} with a model of {kind}")
+    ending = {**ENDINGS, "npz": ".npz"}[form.value]
+    path = out or run / f"model{ending}"
+    if path.suffix != ending:
+        raise UserError(f"--out {path} with --to {form.value}; expected a file that ends in {ending}")
+    if isinstance(model, RankingModel):
+        from raretag.serve.export_ranking import export_ranking
+
+        if preprocess or decide:
+            raise UserError("--preprocess and --decide are for graphs; an .npz holds the scale and the cut always")
+        worst = export_ranking(model, path)
+        print(f"{path}: weights, scale, cut and names for NumPy; scores differ by at most {worst:.1e}")
+        return
+    worst = write_graph(model, path, preprocess=preprocess, decide=decide)
     outputs = "calibrated probabilities and decisions" if decide else "logits"
     print(f"{path}: {outputs}, for batches of any size; differs from PyTorch by at most {worst:.1e}")

@@ -39,9 +39,19 @@ def suggest(
     set_: Annotated[
         list[str] | None, typer.Option("--set", metavar="A.B=C", help="Change a setting of the run.")
     ] = None,
+    teach: Annotated[
+        bool, typer.Option("--teach", help="List what teaches rare labels most, not what is likeliest.")
+    ] = False,
     simulate_answers: Annotated[
         bool, typer.Option("--simulate-answers", help="Fill in the answers from labels that were hidden on purpose.")
     ] = False,
+    raw_cells: Annotated[
+        bool,
+        typer.Option("--raw-cells", help="Leave texts in the CSV as they are, even those that spreadsheets run."),
+    ] = False,
+    images: Annotated[
+        str, typer.Option(help="What comes before image paths in label-studio.json: a URL; default: its local files.")
+    ] = "/data/local-files/?d=",
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an earlier list.")] = False,
 ) -> None:
     """List labels that are probably missing or wrong, each with a probability.
@@ -64,7 +74,7 @@ def suggest(
     from raretag.suggestions.listing import refuse_existing, write_all
 
     refuse_existing(folder, overwrite=overwrite)
-    options = job.SuggestOptions(max_missing, even_share, max_wrong, marked_share, folds)
+    options = job.SuggestOptions(max_missing, even_share, max_wrong, marked_share, folds, teach)
     answered = read(audit) if audit is not None else []
     if audit is not None and not any(one.answer for one in answered):
         raise UserError(f"'{audit}' has no answers; fill in the column `answer` with yes, no or unsure")
@@ -82,7 +92,7 @@ def suggest(
     if not found.missing:
         note("nothing to suggest: no entry is unknown or negative")
     about = {"run": run.name, "data": title, "method": method, "folds": folds, "quota": even_share}
-    write_all(folder, job.with_previews(found, settings), about)
+    write_all(folder, job.with_previews(found, settings), about, images, raw_cells=raw_cells)
     print_suggestions(screen(), found, folder, simulated=simulate_answers)
 
 
@@ -101,7 +111,7 @@ def print_suggestions(console: Console, found: Suggestions, folder: Path, *, sim
     console.print(f"assumption: {found.assumption}")
     if found.audit is not None:
         console.print(f"audit: {found.audit.sentence()}")
-    console.print("expected share of right suggestions, with 95 % intervals:")
+    console.print("expected share of right suggestions, with 90 % intervals:")
     for promise in found.promises:
         right = [one.answer == YES for one in found.missing[: promise.size]]
         obtained = f"   obtained {sum(right) / len(right):.2f}" if simulated else ""

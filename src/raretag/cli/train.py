@@ -15,9 +15,15 @@ from raretag.core.errors import UserError
 if TYPE_CHECKING:
     from raretag.config.settings import Config
     from raretag.runs.record import Record
+    from raretag.runs.run import Run
 
 GROUPS = ("head", "medium", "tail")
-MEASURED = {"test": "test set of", "validation": "validation items of", "out of fold": "out of fold on"}
+MEASURED = {
+    "test": "test set of",
+    "validation": "validation items of",
+    "out of fold": "out of fold on",
+    "held-out sample": "held-out items of",
+}
 
 
 def train(
@@ -41,9 +47,19 @@ def train(
     ] = None,
     seed: Annotated[int | None, typer.Option(help="Seed of data, model and method.")] = None,
     devices: Annotated[int | None, typer.Option(min=1, help="Processes of this machine that train together.")] = None,
+    on: Annotated[
+        str, typer.Option(metavar="here|ray", help="Where processes run: here, or on a Ray cluster.")
+    ] = "here",
     effort: Annotated[
         str | None,
         typer.Option(metavar="quick|default|best", help="How much the default for feature vectors and texts tries."),
+    ] = None,
+    log: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--logger",  # torchrun would take `--log` for an option of its own
+            help="Who gets the numbers: tensorboard, mlflow, wandb, package.module:Class or none; repeatable.",
+        ),
     ] = None,
     out: Annotated[Path | None, typer.Option(help="Run folder; default: runs/DATA-METHOD-SEED.")] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Continue a run where it stopped.")] = False,
@@ -63,9 +79,8 @@ def train(
     if run is not None and not resume:
         hint = f"data comes after --data: --data {run}" if run.is_file() else "name a new one with --out"
         raise UserError(f"'{run}' was given, but a run folder is an argument of --resume only; {hint}")
-    settings = compose(
-        config, changes, data, method__name=method, data__test=test, seed=seed, effort=effort, train__devices=devices
-    )
+    direct = {"method__name": method, "data__test": test, "train__devices": devices, "log": log or None}
+    settings = compose(config, changes, data, seed=seed, effort=effort, **direct)
     folder = run or out or Path("runs") / f"{data_title(settings)}-{file_name(settings.method.name)}-{settings.seed}"
     if resume:
         given = any(value is not None for value in (data, method, config, test, seed, devices)) or bool(changes)
@@ -78,8 +93,19 @@ def train(
             print_results({row_name(record): record})
             screen().print(f"{folder} is finished, so nothing was done; `raretag report {folder}` explains it")
         return
+    if on not in ("here", "ray"):
+        raise UserError(f"--on {on}; expected here or ray")
     name = "" if settings.method.name == "auto" else f"{settings.method.name} "
     screen(error=True).print(f"training {name}on {data_title(settings)} into {folder}")
+
+    if on == "ray":
+        from raretag.integrations.ray import train_on_ray
+
+        train_on_ray(settings, folder, resume=resume, overwrite=overwrite)
+        record = read_record(folder)
+        print_results({row_name(record): record})
+        screen().print(f"in {folder}; `raretag report {folder}` explains it")
+        return
 
     from raretag.cli.progress import run_with_bar
     from raretag.core.listener import SILENT
@@ -91,13 +117,27 @@ def train(
         leave()
         return
     try:
-        record = run_with_bar(settings, folder, resume=resume, overwrite=overwrite).record
+        found = run_with_bar(settings, folder, resume=resume, overwrite=overwrite)
     except KeyboardInterrupt:
         screen(error=True).print(f"stopped; `raretag train --resume {folder}` continues")
         raise SystemExit(130) from None
     leave()
-    print_results({row_name(record): record})
+    print_results({row_name(found.record): found.record})
+    for sign in signs_of_missing(found):
+        screen().print(f"missing tags? {sign.replace('RUN', str(folder))}")
     screen().print(f"in {folder}; `raretag report {folder}` explains it")
+
+
+def signs_of_missing(run: Run) -> list[str]:
+    """Whether a table of tags, which says nothing of unknown labels, leaves some out."""
+    if run.data is None or run.record.data.notes.get("absent") != "negative":
+        return []
+    from raretag.suggestions.signs import signs_in_labels, signs_in_scores
+
+    labels, scores = run.data.train.labels, run.logits.get("validation")
+    out_of_fold = scores is not None and not run.data.held_out and len(scores) == len(labels)
+    by_scores = signs_in_scores(scores.double().numpy(), labels) if out_of_fold and scores is not None else []
+    return by_scores or signs_in_labels(labels)
 
 
 def is_first_process() -> bool:
@@ -175,6 +215,9 @@ def check_names(settings: Config) -> None:
         "sampling": settings.sampler,
         "models.heads": settings.head,
     }
+    for name in settings.log:
+        if name not in ("auto", "none"):
+            registry.refuse_unknown("integrations.loggers", name)
     for room, chosen in [*rooms.items(), ("models", settings.encoder)]:
         if chosen.name not in ("auto", "none"):
             registry.refuse_unknown(room, chosen.name)
@@ -191,6 +234,9 @@ def print_results(records: Mapping[str, Record]) -> None:
     from raretag.runs.record import OUT_OF_FOLD, changes_to_labels
 
     console, first = screen(), next(iter(records.values()))
+    if first.method.ranks:
+        print_rankings(records)
+        return
     measured = MEASURED.get(first.metrics.final.measured_on, first.metrics.final.measured_on)
     title = f"{measured} {first.data.name}{changes_to_labels(first.config['data'])}, in %"
     rows = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
@@ -213,6 +259,41 @@ def print_results(records: Mapping[str, Record]) -> None:
     )
     if first.metrics.final.measured_on == "out of fold":
         console.print(OUT_OF_FOLD)
+
+
+def print_rankings(records: Mapping[str, Record]) -> None:
+    """The same for models that rank very many labels."""
+    from rich import box
+    from rich.table import Table
+
+    console, first = screen(), next(iter(records.values()))
+    measured = MEASURED.get(first.metrics.final.measured_on, first.metrics.final.measured_on)
+    rows = Table(
+        title=f"{measured} {first.data.name}, in %", title_justify="left", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0)
+    )
+    rows.add_column("method", no_wrap=True)
+    shown = ("P@1", "P@3", "P@5", "PSP@1", "PSP@5")
+    for name in (*shown, "R@10", *GROUPS):
+        rows.add_column(name, justify="right")
+
+    def percent(value: float | None) -> str:
+        return "-" if value is None else f"{100 * value:.1f}"
+
+    for name, record in records.items():
+        top = record.metrics.final.top or {}
+        values = [*(top.get(key) for key in shown), *(top.get("recall@10", {}).get(key) for key in ("total", *GROUPS))]
+        rows.add_row(name, *map(percent, values))
+    console.print(rows)
+    low, high = first.groups.edges
+    sizes = ", ".join(f"{name} {size:,}" for name, size in first.groups.sizes.items())
+    console.print(
+        f"labels by training positives: {sizes} (edges {low}, {high})\n"
+        "PSP: hits weighted by how rarely a label is marked; R@10: recall among the first 10, and by group of labels"
+    )
+    for name, record in records.items():
+        found = {key: percent(value) for key, value in (record.metrics.final.decisions or {}).items()}
+        words = ", ".join(f"{key} {value}" for key, value in found.items())
+        console.print(f"labels that {name} chooses at its threshold: {words}")
 
 
 def where_tuned(record: Record) -> str:

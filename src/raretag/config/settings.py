@@ -13,6 +13,7 @@ from typing import Any, Literal
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
+from raretag.config import yaml_text
 from raretag.config.recipes import RECIPES
 from raretag.core.errors import UserError
 from raretag.core.registry import nearest
@@ -81,6 +82,9 @@ class Data(Named):
         return self
 
 
+ALWAYS_WRITTEN = {"epochs", "batch_size", "optimizer", "learning_rate", "weight_decay", "schedule", "warmup", "workers"}
+
+
 class Train(Section):
     recipe: str | None = Field(
         None, description="how a paper trained, see engine/recipes.py; sets what is not set here"
@@ -108,6 +112,10 @@ class Train(Section):
     use_all: bool = Field(
         True, description="validation items teach too where a solver scores items out of fold; it needs no others"
     )
+    refit: bool | Literal["auto"] = Field(
+        "auto",
+        description="train again on training and validation items, as long as validation said; auto: feature vectors",
+    )
     patience: int | None = Field(None, ge=1, description="stop after so many epochs without a better validation mAP")
     workers: int = Field(0, ge=0, description="processes that load inputs ahead")
     accelerator: Literal["cpu", "cuda", "mps", "gpu", "tpu", "auto"] = Field(
@@ -131,6 +139,14 @@ class Train(Section):
             raise ValueError(f"there is no recipe '{name}'; {nearest(str(name), RECIPES)}")
         return {**RECIPES[name], **given}
 
+    @model_validator(mode="before")
+    @classmethod
+    def as_before_refit(cls, given: Any) -> Any:
+        """The file of an older run says everything but this; it runs as it did."""
+        if isinstance(given, dict) and "refit" not in given and given.keys() >= ALWAYS_WRITTEN:
+            return {**given, "refit": False}
+        return given
+
 
 class Config(Section):
     data: Data = Data()
@@ -144,11 +160,24 @@ class Config(Section):
     group_edges: tuple[int, int] = Field(
         (20, 100), description="training positives: tail < first <= medium < second <= head"
     )
+    propensity: tuple[float, float] = Field(
+        (0.55, 1.5), description="A and B of PSP@k, where labels are very many (metrics/top_k.py)"
+    )
     least_frequent: tuple[int, ...] = Field((3, 5), description="K: also average over the K rarest labels")
     effort: Literal["quick", "default", "best"] = Field(
         "default", description="how much a solver tries: quick is logistic regression alone, best has more folds"
     )
-    seed: int = Field(0, ge=0)
+    log: tuple[str, ...] = Field(
+        ("auto",),
+        description="who gets the numbers of each epoch beside metrics.jsonl: tensorboard, mlflow, wandb, or "
+        "package.module:Class; auto is tensorboard if it is installed",
+    )
+    seed: int = Field(0, ge=0, lt=2**63)
+
+    @field_validator("log", mode="before")
+    @classmethod
+    def one_or_many(cls, value: Any) -> Any:
+        return (value,) if isinstance(value, str) else value
 
     def to_yaml(self) -> str:
         return yaml.safe_dump(self.model_dump(mode="json"), sort_keys=False)
@@ -157,10 +186,11 @@ class Config(Section):
 READERS = {  # by the ending of a file: the source that reads it, and the option that names the file
     **dict.fromkeys((".csv", ".tsv", ".tab", ".parquet", ".jsonl", ".ndjson"), ("table", "file")),
     ".arff": ("arff", "train"),
-    **dict.fromkeys((".svm", ".libsvm"), ("svmlight", "train")),
+    **dict.fromkeys((".svm", ".libsvm", ".txt"), ("svmlight", "train")),
 }
 
 
+_WORDS_OF_OLD_RUNS = {"table": 20_000, "goemotions": 10_000}  # TF-IDF of single words
 BRINGS_OPTIONS = re.compile(r"\s*(\w+\.name|train\.recipe)\s*=")
 
 
@@ -194,13 +224,23 @@ def compose(file: Path | None, changes: list[str], data: str | None = None, **di
 def read(file: Path) -> dict[str, Any]:
     if not file.is_file():
         raise UserError(f"the configuration file '{file}' does not exist")
-    try:
-        tree = yaml.safe_load(file.read_text(encoding="utf-8"))
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise UserError(f"'{file}' is not a YAML file: {' '.join(str(error).split())}") from None
+    tree = yaml_text.read_yaml(file)
     if not isinstance(tree, dict):
         raise UserError(f"'{file}' must hold sections such as data, method and train, got {type(tree).__name__}")
-    return tree
+    return with_texts_of_old_runs(tree)
+
+
+def with_texts_of_old_runs(tree: dict[str, Any]) -> dict[str, Any]:
+    """A run writes all settings, with how texts became vectors; the oldest runs had one way and did not say so."""
+    data = tree.get("data")
+    written_by_a_run = {"data", "method", "model", "sampler", "train", "seed"} <= tree.keys()
+    if not written_by_a_run or not isinstance(data, dict) or "representation" in data:
+        return tree
+    words = _WORDS_OF_OLD_RUNS.get(data.get("name", ""))
+    if words is None or (data["name"] == "goemotions" and data.get("encoder")):
+        return tree
+    plain = {"representation": "tfidf", "words": words, "ngrams": 1, "characters": 0}
+    return {**tree, "data": {**plain, **data}}
 
 
 def flat(tree: dict[str, Any], mark: str = ".") -> dict[str, Any]:
@@ -215,9 +255,9 @@ def flat(tree: dict[str, Any], mark: str = ".") -> dict[str, Any]:
 def parsed(text: str) -> Any:
     """A value as typed after `=`: YAML, in which 1e-3 is a number too."""
     try:
-        return float(text) if re.fullmatch(r"[+-]?\d+(\.\d*)?e[+-]?\d+", text) else yaml.safe_load(text)
-    except yaml.YAMLError as error:
-        raise UserError(f"'{text}' is not a value: {' '.join(str(error).split())}") from None
+        return float(text) if re.fullmatch(r"[+-]?\d+(\.\d*)?e[+-]?\d+", text) else yaml_text.values(text)
+    except Exception as error:
+        raise UserError(f"'{text[:60]}' is not a value: {yaml_text.sentence(error)}") from None
 
 
 def put(tree: dict[str, Any], path: str, value: Any) -> None:
@@ -240,6 +280,9 @@ def put(tree: dict[str, Any], path: str, value: Any) -> None:
 
 def checked(tree: dict[str, Any]) -> Config:
     named = ("data", "method", "encoder", "model", "branches", "head", "sampler")
+    strange = next((key for key in tree if not isinstance(key, str)), None)
+    if strange is not None:
+        raise UserError(f"there is no setting '{str(strange)[:60]}'; expected sections such as data, method and train")
     tree = {key: {"name": value} if key in named and isinstance(value, str) else value for key, value in tree.items()}
     try:
         return Config.model_validate(tree)

@@ -1,8 +1,12 @@
-"""Mistakes that a user can correct, and lists within a sentence."""
+"""Mistakes that a user can correct, and lists and strange words within a sentence."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
+
+# C0 and C1 without tab and end of line, and the signs that change the direction of what follows.
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 
 
 class UserError(ValueError):
@@ -19,6 +23,15 @@ class UserError(ValueError):
     """
 
 
+class UnwritableError(UserError, OSError):
+    """A file could not be written: full disk, no permission, a folder that is gone. Nothing of it is left behind."""
+
+    exit_code = 74  # EX_IOERR of sysexits.h
+
+    def __str__(self) -> str:
+        return str(self.args[0])
+
+
 class DataAbsentError(UserError):
     """Files of a named data set are not there; the message names where to get them."""
 
@@ -27,3 +40,12 @@ def some(words: Sequence[str], most: int = 8, between: str = ", ") -> str:
     """The first ones, and how many more there are."""
     more = f" and {len(words) - most:,} more" if len(words) > most else ""
     return between.join(words[:most]) + more
+
+
+def visible(text: str) -> str:
+    """Text on its way to a terminal: escape sequences in labels, texts and paths are shown, not obeyed.
+
+    >>> print(visible("sea\\x1b[2Jboat"))
+    sea\\x1b[2Jboat
+    """
+    return _CONTROL.sub(lambda found: found[0].encode("unicode_escape").decode(), text)

@@ -1,10 +1,12 @@
-"""Names that a package offers and loads on first use: `import raretag` must not wait for torch."""
+"""What is loaded on first use: the names that a package offers, and packages that not everyone has installed."""
 
 from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
+
+from raretag.core.errors import UserError
 
 
 def exports(
@@ -35,3 +37,16 @@ def exports(
         return getattr(loaded, attribute) if attribute else loaded
 
     return lookup, lambda: sorted(found)
+
+
+def needed(package: str, extra: str, purpose: str) -> Any:
+    """An optional package, or one line that says what to install.
+
+    >>> needed("json", "none", "An example").dumps([1])
+    '[1]'
+    """
+    try:
+        return importlib.import_module(package)
+    except ImportError as error:
+        name = package.partition(".")[0]
+        raise UserError(f"{purpose} needs {name} ({error}): pip install 'raretag[{extra}]'") from None

@@ -18,6 +18,7 @@ class Step:
     mean_loss: float  # of the epoch so far
     found: int = 0  # unknown labels trained as positives that are positive, where the truth is known
     mistaken: int = 0  # those that are not
+    share: float = 0.0  # of all steps that the run may take, this one included
 
 
 class Listener:
@@ -40,7 +41,7 @@ class Listener:
         """After every epoch, with its row of the history: loss, learning rate, validation metrics."""
 
     def progress(self, share: float) -> None:
-        """How far work without steps is (a solver, features of an encoder), from 0 to 1."""
+        """How far work is, from 0 to 1; it begins with a call, from which time is counted. Steps tell it themselves."""
 
 
 class Printer(Listener):

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
+    from scipy.sparse import csr_array
     from torch import Tensor
 
     from raretag.core.targets import LabelStatistics, Targets
@@ -29,6 +31,38 @@ class Inputs(Protocol):
     def batch(self, rows: Tensor, epoch: int | None = None) -> Tensor:
         """The inputs of some rows; `epoch` is None where nothing may be random, as in evaluation."""
         ...
+
+
+@runtime_checkable
+class HeldSparse(Protocol):
+    """Inputs that may be held as a sparse matrix."""
+
+    def sparse_batch(self, rows: Tensor) -> csr_array | None:
+        """What `batch` gives for these rows, as float32 [B, D]; None where it is held as dense numbers."""
+        ...
+
+
+@runtime_checkable
+class TakesSparse(Protocol):
+    """A module that can keep a sparse batch sparse."""
+
+    def sparse(self, x: csr_array) -> csr_array | None:
+        """What `forward` gives for the same rows [B, D]; None where that is not sparse."""
+        ...
+
+
+@runtime_checkable
+class HasBlocks(Protocol):
+    """Inputs whose columns are of several kinds, such as word weights beside sentence vectors."""
+
+    def blocks(self) -> dict[str, range]:
+        """The columns of each kind, by its name, from left to right; empty if all are of one kind."""
+        ...
+
+
+def blocks_of(inputs: Inputs) -> dict[str, range]:
+    """The columns of inputs by their kind, where there are several; else nothing."""
+    return inputs.blocks() if isinstance(inputs, HasBlocks) else {}
 
 
 class Named(Protocol):
@@ -106,6 +140,17 @@ class Resizes(Protocol):
     def resize_for(self, shapes: Mapping[str, tuple[int, ...]]) -> None:
         """Make room for stored tensors of these shapes, by their names in the module."""
         ...
+
+
+@runtime_checkable
+class Logger(Protocol):
+    """Who gets the numbers of a run: a class with these methods is one, `--logger my_package.my_module:MyLogger`."""
+
+    def begin(self, name: str, config: dict[str, Any], folder: Path | None, epochs_done: int) -> None: ...
+
+    def epoch(self, number: int, numbers: dict[str, float]) -> None: ...
+
+    def end(self, numbers: dict[str, float]) -> None: ...
 
 
 @runtime_checkable

@@ -15,7 +15,9 @@ import os
 import sys
 import types
 import typing
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import entry_points
@@ -26,7 +28,22 @@ from typing import Any
 from raretag.core.errors import UserError
 
 # Rooms that a name of another room may stand for: `--method committee` names a solver.
-_ALSO = {"methods": ("solvers",)}
+_ALSO = {"methods": ("solvers", "ranking")}
+_INSTALLED_ONLY: ContextVar[bool] = ContextVar("installed_only", default=False)
+
+
+@contextmanager
+def installed_only() -> Iterator[None]:
+    """Within, a name from outside is looked for where Python looks, and not in the current folder.
+
+    For names that stand in a file: a run folder of a stranger may bring a module with it, which must not run because
+    somebody is in that folder.
+    """
+    token = _INSTALLED_ONLY.set(True)
+    try:
+        yield
+    finally:
+        _INSTALLED_ONLY.reset(token)
 
 
 def table(room: str) -> dict[str, str]:
@@ -77,16 +94,16 @@ def find(room: str, name: str) -> Any:
 
 def _imported(target: str, *, outside: bool) -> Any:
     module, _, attribute = target.partition(":")
-    if outside and os.getcwd() not in sys.path:  # a user's own file beside the data, as `python -m` would find it
+    here = outside and not _INSTALLED_ONLY.get()
+    if here and os.getcwd() not in sys.path:  # a user's own file beside the data, as `python -m` would find it
         sys.path.insert(0, os.getcwd())
     try:
         return getattr(importlib.import_module(module), attribute)
     except ImportError as error:
         if not outside:
             raise
-        raise UserError(
-            f"'{target}' cannot be imported ({error}); expected package.module:Class, installed or below this folder"
-        ) from None
+        where = "installed or below this folder" if here else "installed; if you trust it, put its folder in PYTHONPATH"
+        raise UserError(f"'{target}' cannot be imported ({error}); expected package.module:Class, {where}") from None
     except AttributeError:
         raise UserError(f"the module '{module}' has no '{attribute}'; expected package.module:Class") from None
 

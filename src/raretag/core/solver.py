@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from types import MappingProxyType
 from typing import Any
 
 from torch import Tensor, nn
 
+from raretag.core import registry
 from raretag.core.listener import Listener
 from raretag.core.targets import Targets
 
-Features = Callable[[], Iterator[tuple[Tensor, Targets]]]  # goes through this process's share of the training items
+Features = Callable[[], Iterator[tuple[Any, Targets]]]  # goes through this process's share of the training items
 
 
 class Solver(ABC):
     """Fits the head of a model whose backbone stays as it is. Made of options alone, as a scikit-learn estimator is."""
 
     head: str = "linear"  # the head that `solve` fills
+    takes_sparse: bool = False  # rows of features may come as scipy's CSR, not as tensors, where the data is sparse
+    blocks: Mapping[str, range] = MappingProxyType({})  # columns of each kind, where there are several; set by the run
     cross_fits: bool = False  # `solve` gives out-of-fold logits, so no items need be held out for validation
 
     @abstractmethod
@@ -35,3 +39,11 @@ class Solver(ABC):
     def learned(self) -> dict[str, Any]:
         """What a later run may want to know, ready for JSON; it goes into the record."""
         return {}
+
+
+def solver_named(name: str) -> type[Solver] | None:
+    """The solver that the name of a method stands for; None for a method that learns by steps."""
+    if ":" not in name and registry.room_of("methods", name) != "solvers":
+        return None
+    found = registry.find("methods", name)
+    return found if isinstance(found, type) and issubclass(found, Solver) else None

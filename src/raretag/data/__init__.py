@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from raretag.data.huggingface import from_huggingface as from_huggingface
     from raretag.data.inputs.described import inputs_from as inputs_from
     from raretag.data.sets.arff import Arff as Arff
+    from raretag.data.sets.arxiv import Arxiv as Arxiv
     from raretag.data.sets.cifar import Cifar10Lt as Cifar10Lt
     from raretag.data.sets.cifar import Cifar100Lt as Cifar100Lt
     from raretag.data.sets.coco import Coco as Coco
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
 
 REGISTRY = {  # the name on the command line, and where its class is
     "arff": "raretag.data.sets.arff:Arff",
+    "arxiv": "raretag.data.sets.arxiv:Arxiv",
     "cifar100_lt": "raretag.data.sets.cifar:Cifar100Lt",
     "cifar10_lt": "raretag.data.sets.cifar:Cifar10Lt",
     "coco": "raretag.data.sets.coco:Coco",

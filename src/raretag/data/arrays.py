@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from torch import Tensor
 from raretag.core.errors import UserError
 from raretag.data.dataset import PART_OF, DataSet, Inputs, Items, TensorInputs, divide, part_of
 from raretag.data.inputs.features import Features, not_finite
-from raretag.data.inputs.text import TfIdf
+from raretag.data.inputs.representation import Representation, TextOptions
 from raretag.labels.entries import Absent
 from raretag.labels.store import LabelStore
 
@@ -40,7 +41,8 @@ def from_arrays(
 
     Args:
         inputs: an array or tensor [N, ...], a scipy matrix [N, D], a DataFrame of numbers, or a list of texts, which
-            become TF-IDF weights learned from the training part.
+            become TF-IDF weights learned from the training part, beside vectors of a sentence encoder where one is
+            installed.
         labels: an array or DataFrame [N, C] (1 positive, 0 negative; NaN, -1, -100 unknown), a scipy matrix, a list of
             labels per item (names or indices), or a `LabelStore`.
         label_names: one name per label. Default: the columns of a DataFrame, the names in the lists, or "0", "1", ...
@@ -60,22 +62,19 @@ def from_arrays(
     >>> data.train.labels.names, [len(part) for part in (data.train, data.validation, data.test)]
     (('cat', 'dog'), [18, 2, 0])
     """
-    inputs, labels = _plain(inputs), _plain(labels)
-    found = labels.names if isinstance(labels, _Frame) else None
-    store = as_labels(
-        labels.values if isinstance(labels, _Frame) else labels,
-        names=label_names or names or found,
-        ids=ids,
-        negatives=negatives,
-        absent=absent,
-    )
+    inputs = plain(inputs)
+    store = as_labels(labels, names=label_names or names, ids=ids, negatives=negatives, absent=absent)
     words = _words(split, len(store))
-    if _are_texts(inputs):
+    remarks: list[str] = []
+    if are_texts(inputs):
         rows = divide(store, words, seed, validation, test).rows["train"]  # the words come from the training part
-        made: Inputs = TfIdf().fit(inputs[row] for row in rows.tolist()).inputs(inputs)
+        chosen = Representation(TextOptions(), inputs)
+        made = chosen.fit([inputs[row] for row in rows.tolist()]).inputs(inputs)
+        remarks = chosen.remarks()
     else:
         made = as_inputs(inputs)
     data = data_set(made, store, words, seed, name, validation, test)
+    data = replace(data, remarks=(*data.remarks, *remarks))
     if isinstance(inputs, _Frame):
         data.notes["columns"] = {"features": inputs.names}  # so that tables of new items are read by their names
     return data
@@ -109,10 +108,7 @@ def from_torch(
     >>> data.test.inputs.batch(torch.arange(4)).shape
     torch.Size([4, 3])
     """
-    labels = _plain(labels)
-    found = labels.names if isinstance(labels, _Frame) else None
-    values = labels.values if isinstance(labels, _Frame) else labels
-    store = as_labels(values, names=label_names or names or found, ids=ids, negatives=negatives, absent=absent)
+    store = as_labels(labels, names=label_names or names, ids=ids, negatives=negatives, absent=absent)
     return data_set(DatasetInputs(dataset), store, _words(split, len(store)), seed, name, validation, test)
 
 
@@ -150,7 +146,10 @@ def as_labels(
     negatives: Any = None,
     absent: Absent | None = None,
 ) -> LabelStore:
-    """A store of an array [N, C] (1, 0; NaN, -1, -100 unknown), a scipy matrix, or a list of labels for each item."""
+    """A store of an array or DataFrame [N, C] (1, 0; NaN, -1, -100 unknown), a scipy matrix, or a list per item."""
+    labels = plain(labels)
+    if isinstance(labels, _Frame):
+        labels, names = labels.values, names or labels.names
     if isinstance(labels, LabelStore):
         if names is not None or ids is not None or negatives is not None or absent is not None:
             raise UserError("a LabelStore has its names, ids and states already; give none of them beside it")
@@ -220,7 +219,7 @@ def _numbers(frame: Any) -> Any:
         return frame.to_numpy()  # polars and others
 
 
-def _plain(values: Any) -> Any:
+def plain(values: Any) -> Any:
     """DataFrames as names and numbers, a column of one as a list; anything else as it is. Imports no such package."""
     if hasattr(values, "columns") and hasattr(values, "to_numpy"):
         return _Frame(values)
@@ -229,7 +228,7 @@ def _plain(values: Any) -> Any:
     return list(values) if hasattr(values, "to_numpy") else values
 
 
-def _are_texts(values: Any) -> bool:
+def are_texts(values: Any) -> bool:
     return isinstance(values, (list, tuple)) and len(values) > 0 and all(isinstance(value, str) for value in values)
 
 

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Sequence
+import itertools
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from scipy import sparse
 from torch import Tensor
 
 from raretag.core.errors import UserError
-from raretag.core.protocols import Describes
+from raretag.core.protocols import Describes, HeldSparse, blocks_of
 from raretag.core.protocols import Inputs as Inputs
 from raretag.labels.store import LabelStore
 
@@ -40,6 +43,11 @@ class TensorInputs:
         return self.values[rows]
 
 
+def sparse_batch(inputs: Inputs, rows: Tensor) -> sparse.csr_array | None:
+    """Rows as a sparse matrix, where the inputs are held as one; else None."""
+    return inputs.sparse_batch(rows) if isinstance(inputs, HeldSparse) else None
+
+
 class Selected:
     """Some rows of other inputs: the training part, say. Items keep the number they had, and with it their draws."""
 
@@ -51,6 +59,12 @@ class Selected:
 
     def batch(self, rows: Tensor, epoch: int | None = None) -> Tensor:
         return self.inputs.batch(self.rows[rows], epoch)
+
+    def sparse_batch(self, rows: Tensor) -> sparse.csr_array | None:
+        return sparse_batch(self.inputs, self.rows[rows])
+
+    def blocks(self) -> dict[str, range]:
+        return blocks_of(self.inputs)
 
     def describe(self) -> dict[str, Any]:
         """How a raw item becomes a tensor; empty if items are tensors already."""
@@ -83,6 +97,18 @@ class Joined:
         found = some.new_empty(len(rows), *some.shape[1:])
         found[~late], found[late] = some, self.second.batch(rows[late] - len(self.first), epoch)
         return found
+
+    def sparse_batch(self, rows: Tensor) -> sparse.csr_array | None:
+        late = rows >= len(self.first)
+        some = sparse_batch(self.first, rows[~late])
+        others = sparse_batch(self.second, rows[late] - len(self.first))
+        if some is None or others is None:
+            return None
+        place = torch.cat([(~late).nonzero().flatten(), late.nonzero().flatten()])  # of each row of both in `rows`
+        return sparse.csr_array(sparse.vstack([some, others], format="csr"))[torch.argsort(place).numpy()]
+
+    def blocks(self) -> dict[str, range]:
+        return blocks_of(self.first)
 
     def describe(self) -> dict[str, Any]:
         """How a raw item becomes a tensor; empty if items are tensors already."""
@@ -122,10 +148,20 @@ class Items:
     def duplicates(self) -> int:
         """How many items have the same input as an item before them."""
         different: set[bytes] = set()
-        for start in range(0, len(self), 256):
-            for row in self.inputs.batch(torch.arange(start, min(start + 256, len(self)))).numpy():
-                different.add(hashlib.blake2b(row.tobytes(), digest_size=16).digest())
+        for rows in torch.arange(len(self)).split(256):
+            for content in _contents(self.inputs, rows):
+                different.add(hashlib.blake2b(content, digest_size=16).digest())
         return len(self) - len(different)
+
+
+def _contents(inputs: Inputs, rows: Tensor) -> Iterator[bytes]:
+    """The numbers of each row, as bytes."""
+    x = sparse_batch(inputs, rows)
+    if x is None:
+        yield from (row.tobytes() for row in inputs.batch(rows).numpy())
+        return
+    for start, stop in pairwise(x.indptr.tolist()):
+        yield x.indices[start:stop].tobytes() + x.data[start:stop].tobytes()
 
 
 @dataclass(frozen=True)
@@ -181,7 +217,7 @@ class DataSet:
             train = Items(inputs, LabelStore.joined(train.labels, self.validation.labels))
         remarks = tuple(remark for remark in self.remarks if remark != NOT_HELD_OUT)
         how = f"{len(self.validation):,} of them named as validation items" if joined else "none is held out"
-        remark = f"all {len(train):,} training items teach ({how}); each is also scored by a model that never saw it"
+        remark = f"all {len(train):,} training items teach ({how}); numbers on them are of models that did not see them"
         notes = {**self.notes, "joined": ["validation"] if joined else []}
         return replace(self, train=train, validation=train, truth=truth, notes=notes, remarks=(*remarks, remark))
 
@@ -278,12 +314,16 @@ def _deal(labels: LabelStore, parts: Parts, missing: list[str], asked: dict[str,
     if shares["train"] <= 0:
         raise UserError(f"validation and test get all items ({asked}); expected shares that leave some for training")
     total = sum(shares.values())
-    from raretag.labels.split import split  # predicting needs no parts
+    from raretag.labels.split import part_sizes, split  # predicting needs no parts
 
     dealt = split(labels.take(pool), [share / total for share in shares.values()], seed=seed)
     for part, rows in zip(shares, dealt.parts, strict=True):
         if len(rows) == 0:
-            raise UserError(f"{len(pool)} items are too few to make the parts {', '.join(shares)}; expected 10 or more")
+            fractions = [share / total for share in shares.values()]
+            enough = next(n for n in itertools.count(len(pool)) if min(part_sizes(n, fractions)) > 0)
+            raise UserError(
+                f"{len(pool)} items are too few to make the parts {', '.join(shares)}; expected {enough} or more"
+            )
         parts.rows[part] = pool[rows]
     if dealt.impossible:
         rare = [labels.names[label] for label in dealt.impossible]

@@ -15,11 +15,10 @@ from xml.etree.ElementTree import Element, TreeBuilder
 from xml.parsers import expat
 
 from raretag.core.errors import UserError
+from raretag.data import limits
 
 MEGABYTE = 1 << 20
 LONGEST_LINE = 16 * MEGABYTE  # bytes; a dense row of a million numbers, and more would fill the memory
-UNPACKED_ALWAYS = 64 * MEGABYTE  # a gzip file may always grow to this,
-UNPACKED_RATIO = 100  # and beyond it to this multiple of its size on disk; text packs 3 to 30 times
 DEEPEST = 32  # elements of XML inside each other
 
 _BROKEN = (OSError, EOFError, zlib.error)
@@ -251,7 +250,7 @@ def _allowed(raw: BinaryIO) -> int:
     place = raw.tell()
     size = raw.seek(0, 2)
     raw.seek(place)
-    return max(UNPACKED_ALWAYS, UNPACKED_RATIO * size)
+    return max(size, limits.unpacked(size))
 
 
 def _not_utf8(place: str, byte: int) -> UserError:

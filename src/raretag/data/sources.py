@@ -23,7 +23,7 @@ from raretag.labels.store import LabelStore
 def find_source(settings: Data, seed: int) -> DataSource:
     given = settings.root or os.environ.get("RARETAG_DATA")
     root = None if given is None else Path(given)
-    source: DataSource = registry.build("data", settings.name, settings.options, seed=seed, root=root)
+    source: DataSource = registry.build("data", settings.name, settings.options, kind=DataSource, seed=seed, root=root)
     return source
 
 
@@ -99,11 +99,13 @@ class Look:
 def look(settings: Data, seed: int) -> Look:
     if "validation" in registry.parameters(registry.find("data", settings.name)):
         settings = settings.model_copy(update={"validation": settings.options.get("validation", 0.0)})
+    settings = without_encoding(settings)
     source = find_source(settings, seed)
     if not isinstance(source, LabelsAlone):
         data = load(settings, seed)
         stores = {name: getattr(data, name).labels for name in ("train", "validation", "test")}
-        return Look(stores, group_counts(data), data.remarks, data.train.duplicates())
+        remarks = tuple(remark for remark in data.remarks if not remark.startswith("texts: "))
+        return Look(stores, group_counts(data), remarks, data.train.duplicates())
     stores = dict(source.labels())  # a named set may have its labels on this disk, but not its inputs
     if stores["validation"] is stores["train"]:
         del stores["validation"]
@@ -115,6 +117,15 @@ def look(settings: Data, seed: int) -> Look:
     except UserError:
         twice = None
     return Look(stores, before.statistics(cooccurrence=False).positives, (), twice)
+
+
+def without_encoding(settings: Data) -> Data:
+    """Texts as words, unless the user says otherwise: enough to find those that come twice, and no minutes of work."""
+    options = settings.options
+    chosen = options.get("representation", "auto") != "auto" or options.get("encoder") is not None
+    if chosen or "representation" not in registry.parameters(registry.find("data", settings.name)):
+        return settings
+    return settings.model_copy(update={"representation": "tfidf"})
 
 
 def long_tailed(labels: LabelStore, settings: Data, seed: int) -> Tensor | None:

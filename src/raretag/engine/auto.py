@@ -9,28 +9,30 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from torch import Tensor
 
 from raretag.config.settings import Config, Train
 from raretag.core import registry
 from raretag.core.listener import Listener
 from raretag.core.method import Method
-from raretag.core.protocols import Inputs
-from raretag.core.solver import Solver
+from raretag.core.protocols import Inputs, blocks_of
+from raretag.core.ranker import Ranker
+from raretag.core.solver import Solver, solver_named
 from raretag.data.dataset import DataSet
 from raretag.models.scaling import resolve_rule
 
 ENTRIES = 2**28  # items x labels: scores out of fold take four bytes for each, a few times over
 WEIGHTS = 2**28  # labels x columns: four bytes for each, a few times over
-BESIDES = {"devices", "nodes", "accelerator", "precision", "workers", "use_all"}  # where and on what, not how it trains
-SOLVER = "blend"  # for feature vectors
+# On what and where, not how it trains.
+BESIDES = {"devices", "nodes", "accelerator", "precision", "workers", "use_all", "refit"}
+MANY_LABELS = 2000  # from here on labels are ranked
+SOLVER, RANKER = "blend", "ridge_centroids"  # for feature vectors; for those with very many labels
 
 
 def choose_method(config: Config, data: DataSet, listener: Listener, *, own_model: bool = False) -> Config:
     """The configuration with the method that `auto` stands for.
 
-    Feature vectors get a solver. A setting that says how to train, or with which model, asks for a network that is
-    trained step by step; feature vectors that are too many for a solver get one too.
+    Feature vectors get a solver, or a ranker where labels are very many. A setting that says how to train, or with
+    which model, asks for a network that is trained step by step.
     """
     if config.method.name != "auto":
         return config
@@ -38,30 +40,40 @@ def choose_method(config: Config, data: DataSet, listener: Listener, *, own_mode
     labels = data.train.labels
     stepwise = is_stepwise(config, own_model=own_model)
     entries, weights = len(labels) * labels.labels, labels.labels * inputs[0].numel()
-    if not stepwise and inputs.ndim == 2 and entries <= ENTRIES and weights <= WEIGHTS:
+    if not stepwise and inputs.ndim == 2 and labels.labels >= MANY_LABELS:
+        name = RANKER
+    elif not stepwise and inputs.ndim == 2 and entries <= ENTRIES and weights <= WEIGHTS:
         name = SOLVER
     elif config.method.options or bool(labels.statistics(cooccurrence=False).negatives.any()):
         name = "binary_cross_entropy"
     else:
         name = "assume_negative"
     size = f"{len(labels):,} items x {labels.labels:,} labels, {inputs[0].numel():,} numbers per item"
-    listener.message(f"no method was named, so {name} was chosen. {reason_for(name, config, stepwise, inputs, size)}")
+    listener.message(
+        f"no method was named, so {name} was chosen. {reason_for(name, config, stepwise, inputs.ndim, size)}"
+    )
     return config.model_copy(update={"method": config.method.model_copy(update={"name": name})})
 
 
-def reason_for(name: str, config: Config, stepwise: bool, inputs: Tensor, size: str) -> str:
+def reason_for(name: str, config: Config, stepwise: bool, dimensions: int, size: str) -> str:
     """Why this method, in plain words, and what else there is."""
     others = "`raretag list methods` shows the others, and `raretag inspect DATA --recommend` tries some of them"
     if name == SOLVER:
         return (
-            f"Items are feature vectors ({size}): linear models and, where it pays on held-out folds, a kernel are "
-            f"fitted to all of them at once. --effort quick is faster, --effort best tries more; {others}."
+            f"Items are feature vectors ({size}): linear models and, where they pay on held-out folds, a kernel and a "
+            f"forest are fitted to all of them at once. --effort quick is faster, --effort best tries more; {others}."
+        )
+    if name == RANKER:
+        return (
+            f"Labels are too many to score them all for every item ({size}): they are ranked, and features and labels "
+            f"stay sparse from the file to the model. --method {SOLVER} would score them all, and "
+            "`raretag list ranking` shows other rankers."
         )
     if config.method.options:
         why = f"It is the plain loss, which method.{next(iter(config.method.options))} belongs to"
     elif stepwise:
         why = "Your settings of the training or of the model ask for a network that learns step by step"
-    elif inputs.ndim != 2:
+    elif dimensions != 2:
         why = "Items are not feature vectors, so a network learns from them step by step"
     else:
         why = f"The data ({size}) is too large for {SOLVER}, so a network learns from it step by step"
@@ -98,9 +110,9 @@ def resolve_auto(
     return config.model_copy(update=changes)
 
 
-def unused_settings(config: Config, learner: Method | Solver) -> list[str]:
-    """Settings that a solver does not look at, as it takes no steps."""
-    if not isinstance(learner, Solver):
+def unused_settings(config: Config, learner: Method | Solver | Ranker) -> list[str]:
+    """Settings that a solver or a ranker does not look at, as it takes no steps."""
+    if isinstance(learner, Method):
         return []
     plain, train = Train(), config.train
     steps = Train.model_fields.keys() - BESIDES
@@ -109,7 +121,19 @@ def unused_settings(config: Config, learner: Method | Solver) -> list[str]:
     return [name for name in unused if name != "train.epochs" or train.epochs > 1] + ["sampler.name"] * drawn
 
 
-def all_will_teach(config: Config, method: Method | Solver | None, *, own_model: bool) -> bool:
+def with_texts_as_read(config: Config, data: DataSet) -> Config:
+    """The settings say how texts became vectors, so that whoever loads them later gets the same ones."""
+    chosen = data.notes.get("texts", {})
+    return config.model_copy(update={"data": config.data.model_copy(update=chosen)}) if chosen else config
+
+
+def blocks_for(config: Config, inputs: Inputs) -> dict[str, range]:
+    """The columns of a solver's features by their kind, if features are the inputs themselves."""
+    linear = config.model.name == "mlp" and config.model.options.get("layers") == 0
+    return blocks_of(inputs) if linear else {}
+
+
+def all_will_teach(config: Config, method: Method | Solver | Ranker | None, *, own_model: bool) -> bool:
     """What is known before the data is loaded; `auto` may choose otherwise once it has seen the data."""
     if method is not None:
         return all_teach(config, method)
@@ -118,15 +142,16 @@ def all_will_teach(config: Config, method: Method | Solver | None, *, own_model:
         if is_stepwise(config, own_model=own_model):
             return False
         name = SOLVER
-    if registry.room_of("methods", name) != "solvers":
-        return False
-    solver: type[Solver] = registry.find("solvers", name)
-    return config.train.use_all and solver.cross_fits
+    if registry.room_of("methods", name) == "ranking":
+        return config.train.use_all
+    solver = solver_named(name)
+    return config.train.use_all and solver is not None and solver.cross_fits
 
 
-def all_teach(config: Config, learner: Method | Solver) -> bool:
-    """Whether the learner scores items out of fold, and the settings let validation items teach."""
-    return config.train.use_all and isinstance(learner, Solver) and learner.cross_fits
+def all_teach(config: Config, learner: Method | Solver | Ranker) -> bool:
+    """Whether the learner needs no validation items of its own, and the settings let them teach."""
+    alone = isinstance(learner, Ranker) or (isinstance(learner, Solver) and learner.cross_fits)
+    return config.train.use_all and alone
 
 
 def with_all_teaching(config: Config, teach: bool) -> Config:

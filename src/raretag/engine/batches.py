@@ -17,6 +17,7 @@ from raretag.core import processes
 from raretag.core.protocols import Inputs
 from raretag.core.targets import Targets
 from raretag.data.dataset import Items
+from raretag.models.scaling import sparse_features
 
 
 def cut(order: Tensor, size: int) -> list[Tensor]:
@@ -93,11 +94,18 @@ def logits_of(
 
 
 @torch.no_grad()
-def features_of(model: nn.Module, items: Items, fabric: Fabric, rows_at_once: int) -> Iterator[tuple[Tensor, Targets]]:
-    """Features of the model's backbone and the labels, for this process's share of the items."""
+def features_of(
+    model: nn.Module, items: Items, fabric: Fabric, rows_at_once: int, *, keep_sparse: bool = False
+) -> Iterator[tuple[Any, Targets]]:
+    """Features of the model's backbone and the labels, for this process's share of the items.
+
+    With `keep_sparse`, inputs that are held sparse stay so (scipy's CSR) where the backbone leaves zeros alone.
+    """
     model.eval()
     backbone = model.get_submodule("backbone")
     mine = share(torch.arange(len(items)), fabric.global_rank, processes.count())
+    keep_sparse = keep_sparse and processes.count() == 1  # several processes exchange tensors
     for rows in mine.split(rows_at_once):
-        inputs = placed(fabric, model, items.inputs.batch(rows))
-        yield backbone(inputs), items.labels.targets(rows).to(fabric.device)
+        targets = items.labels.targets(rows).to(fabric.device)
+        x = sparse_features(backbone, items.inputs, rows) if keep_sparse else None
+        yield backbone(placed(fabric, model, items.inputs.batch(rows))) if x is None else x, targets

@@ -38,12 +38,21 @@ def load(folder: Path, listener: Listener) -> dict[str, Any]:
         path = folder / name
         if not path.exists():
             continue
-        if whole(path):
-            state: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True)
+        state = read(path) if whole(path) else None
+        if state is not None:
             return state
         listener.message(f"{path.name} is torn (the run was probably killed while writing it); using the one before it")
         path.rename(path.with_suffix(".torn"))  # or the next one saved would push the good one out
     raise UserError(f"there is no whole checkpoint in '{folder}' to resume from; start again with --overwrite")
+
+
+def read(path: Path) -> dict[str, Any] | None:
+    """What a checkpoint holds: tensors and plain values; None for anything else, of which nothing runs."""
+    try:
+        state = torch.load(path, map_location="cpu", weights_only=True)
+    except Exception:  # a file that is no checkpoint fails in many ways
+        return None
+    return state if isinstance(state, dict) else None
 
 
 def whole(path: Path) -> bool:

@@ -153,11 +153,13 @@ def fit(training: Training) -> Iterator[Step]:
             mean = progress.loss_sum / progress.batch
             found, mistaken = progress.found, progress.mistaken
             ends = progress.batch == len(batches)
+            share_done = (epoch + progress.batch / len(batches)) / settings.epochs
             if ends:
                 method.end_epoch(Context(epoch=epoch, epochs=settings.epochs))
                 progress.epoch, progress.batch, progress.loss_sum = epoch + 1, 0, 0.0
                 progress.found = progress.mistaken = 0
-            yield Step(epoch, progress.step, loss, rate * settings.learning_rate, ends, mean, found, mistaken)
+            rate *= settings.learning_rate
+            yield Step(epoch, progress.step, loss, rate, ends, mean, found, mistaken, share_done)
 
 
 def train_step(training: Training, rows: Tensor, inputs: Tensor, rate: float) -> float:

@@ -26,7 +26,7 @@ from raretag.metrics.scored import number_or_none
 from raretag.metrics.tuning import tune
 from raretag.runs import evidence
 from raretag.runs.card import WEIGHTS, Card, Decisions
-from raretag.runs.record import OUT_OF_FOLD, VERSION, Record, environment
+from raretag.runs.record import OUT_OF_FOLD, Record, beginning
 
 CROSS_FITS = 5  # folds
 MOST_LABELS = 1000  # whose inner numbers are written down each epoch
@@ -69,7 +69,9 @@ def solved_row(prepared: Prepared, solver: Solver) -> dict[str, Any]:
 
 
 def validation_logits(prepared: Prepared) -> Tensor:
-    """Of the validation items; where all items teach, of the training items out of fold."""
+    """Of the validation items by a model that never saw them; where all items teach, of these out of fold."""
+    if prepared.first_validation is not None:
+        return prepared.first_validation
     if prepared.data.validation is prepared.data.train and prepared.out_of_fold is not None:
         return prepared.out_of_fold
     return prepared.logits(prepared.data.validation)
@@ -112,11 +114,13 @@ def measure_run(prepared: Prepared, history: list[dict[str, Any]], listener: Lis
     data, config = prepared.data, prepared.config
     logits = {"validation": validation_logits(prepared), "test": prepared.logits(data.test)}
     fitted = None  # thresholds and calibration from out-of-fold logits, where there are such
-    if prepared.out_of_fold is not None:
-        fitted = tune_out_of_fold(prepared.out_of_fold, data.train.labels.targets(), prepared.groups, seed=config.seed)
-        tuned = fitted.tuned
-    else:
-        tuned = tune(logits["validation"], data.validation.labels.targets(), prepared.groups, seed=config.seed)
+    with prepared.cost.of("decide"):
+        if prepared.out_of_fold is not None:
+            targets = data.train.labels.targets()
+            fitted = tune_out_of_fold(prepared.out_of_fold, targets, prepared.groups, seed=config.seed)
+            tuned = fitted.tuned
+        else:
+            tuned = tune(logits["validation"], data.validation.labels.targets(), prepared.groups, seed=config.seed)
     measured_on = "test" if len(data.test) else "validation"
     items, scores = data.parts[measured_on], logits[measured_on]
     final = metrics_of(prepared, items, scores)
@@ -148,18 +152,7 @@ def record_of(prepared: Prepared, history: list[dict[str, Any]], final: dict[str
     slots = learner.objective.filled() if isinstance(learner, Method) else {}
     return Record.from_json(
         {
-            "version": VERSION,
-            "config": config.model_dump(mode="json"),
-            "environment": environment(torch.get_num_threads()),
-            "seeds": {"run": config.seed, "data": data.notes.get("seed")},
-            "data": {
-                "name": data.name,
-                "notes": data.notes,
-                "labels": list(data.train.labels.names),
-                "fingerprint": {name: items.labels.fingerprint() for name, items in data.parts.items()},
-                "ids": data.test.labels.given_ids is not None,
-                "items": {name: len(items) for name, items in data.parts.items()},
-            },
+            **beginning(config, data, torch.get_num_threads(), labels=list(data.train.labels.names)),
             "groups": {
                 "edges": list(config.group_edges),
                 "counted_on": "training positives, before any were hidden",
@@ -217,7 +210,7 @@ def fitted_on(prepared: Prepared, final: dict[str, Any]) -> dict[str, dict[str, 
     parts = ["train", *data.notes.get("joined", [])] if data.validation is data.train else ["train"]
     measured = {"from": "test items", "items": len(data.test)} if "measured_on" not in final else validation
     return {
-        "model": {"parts": parts, "items": len(data.train)},
+        "model": prepared.refitted or {"parts": parts, "items": len(data.train)},
         "thresholds": validation if prepared.out_of_fold is None else out_of_fold,
         "metrics": measured,
     }
@@ -283,7 +276,11 @@ def cross_fit(prepared: Prepared, solver: Solver) -> Tensor:
         held = torch.from_numpy(rows)
         copy.deepcopy(solver).solve(
             lambda rest=rest: features_of(  # type: ignore[misc]
-                prepared.model, rest, prepared.fabric, 4 * prepared.config.train.batch_size
+                prepared.model,
+                rest,
+                prepared.fabric,
+                4 * prepared.config.train.batch_size,
+                keep_sparse=solver.takes_sparse,
             ),
             head,
             SILENT,

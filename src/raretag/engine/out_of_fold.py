@@ -22,13 +22,16 @@ from raretag.config.settings import Config, Encoder
 from raretag.core.errors import UserError
 from raretag.core.files import replacing
 from raretag.core.listener import SILENT, Listener, Step
+from raretag.core.ranker import Ranked
 from raretag.data.dataset import DataSet
 from raretag.engine.encode import encoded
 from raretag.engine.fit import fit
-from raretag.engine.prepare import Prepared, build_fabric, prepare
+from raretag.engine.prepare import Begun, Prepared, build_fabric, build_learner, prepare
+from raretag.engine.ranked import KEPT, with_scale
 from raretag.engine.run import learn, solve
 from raretag.labels.split import split
 from raretag.models.assemble import build_backbone
+from raretag.runs.card import RawInputs
 
 
 class Fold(Listener):
@@ -74,6 +77,39 @@ def out_of_fold(
         part.progress(1.0)
         logits[torch.from_numpy(rows)] = load_file(path)["logits"]
     return logits
+
+
+def ranked_out_of_fold(
+    config: Config, data: DataSet, folder: Path, *, folds: int = 5, listener: Listener = SILENT
+) -> Ranked:
+    """The same for very many labels: the first labels of each training item, ranked by a model that never saw it."""
+    items = len(data.train)
+    if not 2 <= folds <= items:
+        raise UserError(f"{folds} folds for {items} training items; expected 2 or more, and an item in each")
+    place = folder / f"{key_of(config, data)}-{folds}"
+    place.mkdir(parents=True, exist_ok=True)
+    labels, scores = np.zeros((items, KEPT), np.int32), np.zeros((items, KEPT), np.float32)
+    for fold, rows in enumerate(split(data.train.labels, [1.0 / folds] * folds, config.seed).parts):
+        path, part = place / f"fold-{fold}.safetensors", Fold(listener, fold, folds, 1)
+        if not path.exists():
+            found = ranked_without(config, data, rows, part)
+            with replacing(path) as new:
+                save_file({"labels": torch.from_numpy(found.labels), "scores": torch.from_numpy(found.scores)}, new)
+        part.progress(1.0)
+        stored = load_file(path)
+        labels[rows], scores[rows] = stored["labels"].numpy(), stored["scores"].numpy()
+    return Ranked(labels, scores)
+
+
+def ranked_without(
+    config: Config, data: DataSet, rows: NDArray[np.integer[Any]], listener: Listener = SILENT
+) -> Ranked:
+    """The first labels of these training rows, by a model that was fitted to the others."""
+    rest = data.train.take(torch.from_numpy(np.setdiff1d(np.arange(len(data.train)), rows)))
+    learner = build_learner(config, rest.labels)
+    _, model = with_scale(Begun(config, replace(data, train=rest), RawInputs.of(data), learner))
+    model.fit(rest.inputs, rest.labels.known(), listener)
+    return model.rank(data.train.take(torch.from_numpy(rows)).inputs, KEPT)
 
 
 def train_without(config: Config, data: DataSet, rows: NDArray[np.integer[Any]], listener: Listener = SILENT) -> Tensor:

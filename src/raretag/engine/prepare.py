@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -19,26 +19,31 @@ from raretag.core.errors import UserError
 from raretag.core.listener import SILENT, Listener
 from raretag.core.method import Method, make_method
 from raretag.core.protocols import CountsCorrections, Sampler
-from raretag.core.solver import Solver
+from raretag.core.ranker import Ranker
+from raretag.core.solver import Solver, solver_named
 from raretag.core.targets import LabelStatistics
 from raretag.data.dataset import DataSet, Items
 from raretag.data.sources import group_counts, load
 from raretag.engine.auto import (
     all_teach,
     all_will_teach,
+    blocks_for,
     choose_method,
     resolve_auto,
     unused_settings,
     with_all_teaching,
+    with_texts_as_read,
 )
 from raretag.engine.batches import logits_of, placed
 from raretag.engine.encode import encoded
 from raretag.engine.fit import Training
 from raretag.labels.counts import groups
+from raretag.labels.store import LabelStore
 from raretag.models.assemble import build_backbone, build_model
 from raretag.models.pretrained import digest_of
 from raretag.models.scaling import learn_scale
 from raretag.runs.card import RawInputs
+from raretag.runs.cost import Cost
 
 
 @dataclass
@@ -55,6 +60,9 @@ class Prepared:
     training: Training | None = None
     solver: Solver | None = None
     out_of_fold: Tensor | None = None  # [N, C] logits of the training items by solutions that never saw them
+    first_validation: Tensor | None = None  # [V, C] logits of validation items by the fit before `train.refit`
+    refitted: dict[str, Any] | None = None  # what the model was then fitted to, for the record
+    cost: Cost = field(default_factory=Cost)
 
     @property
     def learner(self) -> Method | Solver:
@@ -95,22 +103,56 @@ def prepare(
     method: Method | Solver | None = None,
 ) -> Prepared:
     """Data, model and method are made as configured, unless the caller brings them."""
+    begun = begin(config, fabric, listener, data, method, own_model=model is not None)
+    return assembled(begun, fabric, listener, model)
+
+
+@dataclass(frozen=True)
+class Begun:
+    """What a run learns from and what learns, before there is a model."""
+
+    config: Config
+    data: DataSet
+    raw: RawInputs
+    learner: Method | Solver | Ranker
+
+
+def begin(
+    config: Config,
+    fabric: Fabric,
+    listener: Listener,
+    data: DataSet | None,
+    method: Method | Solver | Ranker | None,
+    *,
+    own_model: bool,
+) -> Begun:
+    """Load the data and choose the learner."""
     brought = data
     if brought is None:
-        config = with_all_teaching(config, all_will_teach(config, method, own_model=model is not None))
+        config = with_all_teaching(config, all_will_teach(config, method, own_model=own_model))
     data, raw = load_inputs(config, brought, fabric, listener)
     if method is None:
-        config = choose_method(config, data, listener, own_model=model is not None)
-    learner = build_learner(config, data.train.labels.statistics(), len(data.train)) if method is None else method
+        config = choose_method(config, data, listener, own_model=own_model)
+    learner = build_learner(config, data.train.labels) if method is None else method
     if brought is not None and all_teach(config, learner):
         data = data.all_teaching()
     elif brought is None and all_teach(config, learner) != config.data.all_teach:  # the data spoke for another learner
         config = with_all_teaching(config, all_teach(config, learner))
         data, raw = load_inputs(config, None, fabric, listener)
-        learner = build_learner(config, data.train.labels.statistics(), len(data.train)) if method is None else method
-    statistics = data.train.labels.statistics()
+        learner = build_learner(config, data.train.labels) if method is None else method
+    if brought is None:
+        config = with_texts_as_read(config, data)
     if unused := unused_settings(config, learner):
         listener.message(f"not used: {', '.join(unused)}; {config.method.name} is solved without training steps")
+    return Begun(config, data, raw, learner)
+
+
+def assembled(begun: Begun, fabric: Fabric, listener: Listener, model: nn.Module | None = None) -> Prepared:
+    """The model, and everything else that training works with."""
+    config, data, raw, learner = begun.config, begun.data, begun.raw, begun.learner
+    if isinstance(learner, Ranker):
+        raise UserError(f"{config.method.name} ranks labels and has no logits of all of them; choose another method")
+    statistics = data.train.labels.statistics()
     shape = data.input_shape
     config = resolve_auto(config, data.train.inputs, shape, learner, own_model=model is not None)
     torch.manual_seed(config.seed)  # the model's first weights
@@ -131,6 +173,7 @@ def prepare(
     label_groups = groups(group_counts(data), config.group_edges)
     prepared = Prepared(config, data, statistics, label_groups, raw, fabric, model)
     if isinstance(learner, Solver):
+        learner.blocks = blocks_for(config, data.train.inputs)
         prepared.solver = learner
     else:
         check_method(learner, config, model)
@@ -151,13 +194,16 @@ def load_inputs(config: Config, data: DataSet | None, fabric: Fabric, listener: 
     return data, raw
 
 
-def build_learner(config: Config, statistics: LabelStatistics, items: int) -> Method | Solver:
-    """The method or the solver that the configuration names."""
+def build_learner(config: Config, labels: LabelStore) -> Method | Solver | Ranker:
+    """The method, the solver or the ranker that the configuration names."""
     name, options = config.method.name, config.method.options
-    if registry.room_of("methods", name) == "solvers":
+    if registry.room_of("methods", name) == "ranking":
+        ranker: Ranker = registry.build("ranking", name, options, kind=Ranker, seed=config.seed, effort=config.effort)
+        return ranker
+    if solver_named(name) is not None:
         solver: Solver = registry.build("solvers", name, options, kind=Solver, seed=config.seed, effort=config.effort)
         return solver
-    return make_method(name, options, statistics, items=items, seed=config.seed)
+    return make_method(name, options, labels.statistics(), items=len(labels), seed=config.seed)
 
 
 def make_training(prepared: Prepared, method: Method) -> Training:

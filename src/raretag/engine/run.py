@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +12,14 @@ from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from raretag.config.settings import Config, Train
+from raretag.core import registry
 from raretag.core.context import Context
 from raretag.core.errors import UserError, some
 from raretag.core.files import replacing
 from raretag.core.listener import PRINTING, Listener, Step
 from raretag.core.method import Method
+from raretag.core.protocols import Logger
+from raretag.core.ranker import Ranker
 from raretag.core.solver import Solver
 from raretag.data.dataset import DataSet
 from raretag.engine import checkpoint
@@ -23,9 +27,12 @@ from raretag.engine.batches import features_of
 from raretag.engine.checkpoint import Best
 from raretag.engine.fit import Training, fit, stage_of
 from raretag.engine.measure import Measured, card_of, cross_fit, epoch_row, measure_run, solved_row
-from raretag.engine.prepare import Prepared, build_fabric, prepare
+from raretag.engine.prepare import Prepared, assembled, begin, build_fabric
+from raretag.engine.ranked import one_process, run_ranked
+from raretag.engine.refit import fit_again, with_refit_decided
 from raretag.runs import evidence
 from raretag.runs.card import WEIGHTS, sha256
+from raretag.runs.cost import Cost
 from raretag.runs.folder import Log, refuse_existing, start_folder
 from raretag.runs.run import Run
 
@@ -39,7 +46,7 @@ def run(
     *,
     data: DataSet | None = None,
     model: nn.Module | None = None,
-    method: Method | Solver | None = None,
+    method: Method | Solver | Ranker | None = None,
     resume: bool = False,
     overwrite: bool = False,
     listener: Listener = PRINTING,
@@ -52,22 +59,40 @@ def run(
     folder = None if folder is None else Path(folder)
     if folder is not None:
         refuse_existing(folder, resume=resume, overwrite=overwrite)
+    if config.train.devices * config.train.nodes > 1 and registry.room_of("methods", config.method.name) == "ranking":
+        raise UserError(one_process(config.method.name))
     fabric = build_fabric(config.train)
     fabric.launch()
     first = fabric.is_global_zero
     listener = listener if first else Listener()
+    loggers = loggers_of(config, folder) if first else []
 
-    prepared = prepare(config, fabric, listener, data, model, method)
+    cost = Cost()
+    with cost.of("load"):
+        begun = begin(config, fabric, listener, data, method, own_model=model is not None)
+    if isinstance(begun.learner, Ranker):
+        return run_ranked(begun, folder, resume=resume, listener=listener, loggers=loggers)
+    with cost.of("load"):
+        prepared = assembled(begun, fabric, listener, model)
+    prepared.cost = cost
+    brought = model is not None or method is not None
+    prepared.config = with_refit_decided(prepared.config, prepared.data, prepared.learner, brought=brought)
     for remark in [*prepared.data.remarks, *warnings_of(prepared)]:
         listener.message(remark)
     if folder is not None and first and not resume:
         start_folder(folder, prepared.config)
     fabric.barrier()
 
-    history = learn(prepared, folder, resume=resume, listener=listener)
+    log = Log(folder, prepared.config, loggers) if first else None
+    history = learn(prepared, folder, log, resume=resume, listener=listener)
+    if prepared.config.train.refit is True:
+        with prepared.cost.of("fit"):
+            fit_again(prepared, history, listener)
     measured = measure_run(prepared, history, listener)
     if folder is not None and first:
         write_folder(folder, prepared, measured)
+    if log is not None:
+        log.end(measured.record.metrics.final.model_dump(exclude={"per_class", "least_frequent"}))
     fabric.barrier()
     return Run(
         folder,
@@ -81,18 +106,29 @@ def run(
     )
 
 
-def learn(prepared: Prepared, folder: Path | None, *, resume: bool = False, listener: Listener) -> History:
+def loggers_of(config: Config, folder: Path | None) -> list[Logger]:
+    """Those that the configuration names; their packages are loaded now, so that a missing one is said at once."""
+    names = [name for name in config.log if name not in ("auto", "none")]
+    if "auto" in config.log and folder is not None and find_spec("tensorboard") is not None:
+        names.append("tensorboard")
+    return [registry.build("integrations.loggers", name, {}, kind=Logger) for name in names]
+
+
+def learn(
+    prepared: Prepared, folder: Path | None, log: Log | None = None, *, resume: bool = False, listener: Listener
+) -> History:
     """Train or solve; the history has a row for each epoch."""
     if prepared.solver is not None:  # deterministic and without checkpoints: resuming means solving again
         started = time.perf_counter()
-        prepared.out_of_fold = solve(prepared, prepared.solver, listener)
-        if prepared.out_of_fold is None and prepared.data.validation is prepared.data.train:
-            prepared.out_of_fold = cross_fit(prepared, prepared.solver)
+        listener.progress(0.0)
+        with prepared.cost.of("fit"):
+            prepared.out_of_fold = solve(prepared, prepared.solver, listener)
+            if prepared.out_of_fold is None and prepared.data.validation is prepared.data.train:
+                prepared.out_of_fold = cross_fit(prepared, prepared.solver)
         row = solved_row(prepared, prepared.solver)
-        if folder is not None and prepared.fabric.is_global_zero:
-            log = Log(folder, [])
+        if log is not None:
+            log.begin([])
             log.epoch(row, time.perf_counter() - started)
-            log.close()
         return [row]
     assert prepared.training is not None
     history: History = []
@@ -102,7 +138,10 @@ def learn(prepared: Prepared, folder: Path | None, *, resume: bool = False, list
         saved = checkpoint.load(folder, listener)
         prepared.training.restore(saved["training"])
         history, best = saved["history"], Best(saved["best"])
-    train_epochs(prepared, prepared.training, folder, history, best, listener)
+    if log is not None:
+        log.begin(history)
+    with prepared.cost.of("fit"):
+        train_epochs(prepared, prepared.training, folder, log, history, best, listener)
     return history
 
 
@@ -110,7 +149,9 @@ def solve(prepared: Prepared, solver: Solver, listener: Listener) -> Tensor | No
     """Fill the head from the features of all training items; gives out-of-fold logits, if there are any."""
     rows = 4 * prepared.config.train.batch_size
     found = solver.solve(
-        lambda: features_of(prepared.model, prepared.data.train, prepared.fabric, rows),
+        lambda: features_of(
+            prepared.model, prepared.data.train, prepared.fabric, rows, keep_sparse=solver.takes_sparse
+        ),
         prepared.model.get_submodule("head"),
         listener,
     )
@@ -121,7 +162,13 @@ def solve(prepared: Prepared, solver: Solver, listener: Listener) -> Tensor | No
 
 
 def train_epochs(
-    prepared: Prepared, training: Training, folder: Path | None, history: History, best: Best, listener: Listener
+    prepared: Prepared,
+    training: Training,
+    folder: Path | None,
+    log: Log | None,
+    history: History,
+    best: Best,
+    listener: Listener,
 ) -> None:
     """Step after step, with a row of history, a line of the log and perhaps a checkpoint at the end of an epoch."""
     settings, writes = training.settings, folder is not None and training.fabric.is_global_zero
@@ -130,10 +177,10 @@ def train_epochs(
         assert folder is not None
         checkpoint.save(folder, {"training": training.state(), "history": history, "best": best.weights})
 
-    log = Log(folder, history) if folder is not None and writes else None
     if writes and not training.progress.step:  # so that a run that dies in its first epoch can be resumed
         save()
     started = saved = time.perf_counter()
+    listener.progress(training.progress.epoch / settings.epochs)
     last_stage = stage_of(training.method, settings, settings.epochs - 1)[1][0]  # patience counts within it
     for step in fit(training) if not best.is_over(history[last_stage:], settings.patience) else ():
         row = None
@@ -152,8 +199,6 @@ def train_epochs(
             listener.epoch(step, row)
             if best.is_over(history[last_stage:], settings.patience):
                 break
-    if log:
-        log.close()
     best.restore(training.best)
 
 
@@ -171,6 +216,7 @@ def write_folder(folder: Path, prepared: Prepared, measured: Measured) -> None:
         with replacing(folder / name) as new:
             save_file(tensors, new)
     card_of(prepared, measured.decisions, sha256(folder / WEIGHTS)).write(folder)
+    prepared.cost.write(folder)
     measured.record.write(folder)
     evidence.write(folder, measured.evidence)
 

@@ -5,6 +5,9 @@ label is dealt first, item by item, to the part that lacks most of it. Departs f
 positives every part asks for one at least, parts have exact sizes, and a last pass (`repair`) swaps items for parts
 that still lack a label; if that fails, the cards are shuffled again a few times and the best deal counts.
 
+Of very many labels most are too rare to be in every part, and dealing item by item takes long. There the items of the
+same rarest label stand together, and each part takes its share of that row at even distances.
+
 Only observed positives steer; the items that have them are dealt in random order, so that no part gets those of which
 more was observed. Items without a positive whose labels were observed alike stand next to each other when they are
 dealt, so that every part also gets its share of observed negatives. All of it is linear in the positives.
@@ -30,6 +33,7 @@ from raretag.labels.store import LabelStore
 _PURPOSE = int.from_bytes(b"split", "big")
 _SHUFFLES = 5
 _MANY = 1 << 16  # positives of which the cards are not shuffled again
+_MANY_LABELS, _MOST_POSITIVES = 8192, 1 << 22  # beyond which items are dealt along a row
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +47,8 @@ class Split:
 def split(store: LabelStore, fractions: Sequence[float], seed: int = 0) -> Split:
     """Deal all items to parts of these sizes; each part gets a positive of each label wherever that can be found."""
     sizes = part_sizes(len(store), fractions)
+    if store.labels > _MANY_LABELS or len(store.entries.positives.indices) > _MOST_POSITIVES:
+        return _deal_along(store, sizes, seed)
     lists, patterns = store.lists(), _patterns(store.entries)
     best: Split | None = None
     for shuffle in range(_SHUFFLES if len(store.entries.positives.indices) <= _MANY else 1):
@@ -62,6 +68,30 @@ def split(store: LabelStore, fractions: Sequence[float], seed: int = 0) -> Split
             break  # no other deal can do better
     assert best is not None
     return best
+
+
+def _deal_along(store: LabelStore, sizes: list[int], seed: int) -> Split:
+    """Items in the order of their rarest label, dealt at even distances: no loop over items or labels."""
+    positives, labels = store.entries.positives, store.labels
+    counts = np.bincount(positives.indices, minlength=labels).astype(np.int64)
+    ranks = np.empty(labels, np.int64)
+    ranks[np.argsort(counts, kind="stable")] = np.arange(labels)  # 0: the rarest
+    rarest = np.full(len(store), labels, np.int64)  # items without a positive come last
+    filled = positives.lengths > 0
+    if filled.any():
+        rarest[filled] = np.minimum.reduceat(ranks[positives.indices], positives.indptr[:-1][filled])
+    draws = chance.key(_PURPOSE, seed, 0, store.item_keys()).numpy()
+    order = np.lexsort((draws, rarest))
+    due = [(np.arange(size) + 0.5) * (len(store) / size) for size in sizes if size]  # when each part takes an item
+    takers = np.repeat([p for p, size in enumerate(sizes) if size], [len(times) for times in due])
+    part = np.empty(len(store), np.int64)
+    part[order] = takers[np.argsort(np.concatenate([*due, np.zeros(0)]), kind="stable")]
+    held = np.bincount(part[positives.row] * labels + positives.indices, minlength=len(sizes) * labels)
+    lacking = np.flatnonzero((held.reshape(len(sizes), labels) == 0).any(axis=0))
+    return Split(
+        [np.flatnonzero(part == p) for p in range(len(sizes))],
+        dict(zip(lacking.tolist(), counts[lacking].tolist(), strict=True)),
+    )
 
 
 def part_sizes(items: int, fractions: Sequence[float]) -> list[int]:

@@ -17,11 +17,12 @@ from torch import Tensor
 from raretag.core import chance, registry
 from raretag.core.errors import UserError
 from raretag.core.protocols import Sampler
+from raretag.core.ranker import Known
 from raretag.core.targets import LabelStatistics, Targets
 from raretag.labels import convert, storage
 from raretag.labels.counts import count
 from raretag.labels.entries import Absent, Entries
-from raretag.labels.rows import Selection, numbers
+from raretag.labels.rows import Rows, Selection, numbers
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -211,6 +212,18 @@ class LabelStore:
         rows = self.entries.positives
         ones = np.ones(len(rows.indices), np.int8)
         return sparse.csr_array((ones, rows.indices, rows.indptr), shape=(len(self), self.labels))
+
+    def known(self) -> Known:
+        """The three states as sparse matrices, for learners of very many labels."""
+        entries, shape = self.entries, (len(self), self.labels)
+
+        def marked(rows: Rows) -> sparse.csr_array:
+            return sparse.csr_array((np.ones(len(rows.indices), np.bool_), rows.indices, rows.indptr), shape=shape)
+
+        others = None
+        if entries.listed is not None or entries.bits is not None:
+            others = marked(entries.unknown() if self.absent == "negative" else entries.negatives())
+        return Known(marked(entries.positives), self.absent, others)
 
     def sampler(self, name: str, *, seed: int = 0, **options: Any) -> Sampler:
         """A sampler of `raretag.sampling` over these items: `epoch(n)` gives the rows of the n-th epoch.

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from typing import TYPE_CHECKING
 
 from torch import Tensor, nn
 
 from raretag.core.errors import UserError
 from raretag.models.layers import Dropout
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
 
 
 class Mlp(nn.Module):
@@ -30,3 +34,7 @@ class Mlp(nn.Module):
     def forward(self, inputs: Tensor) -> Tensor:
         features: Tensor = self.layers(inputs)
         return features
+
+    def sparse(self, x: csr_array) -> csr_array | None:
+        """Without layers the features are the inputs."""
+        return x if len(self.layers) == 1 else None

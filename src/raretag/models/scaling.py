@@ -7,13 +7,17 @@ than the choice of a loss, so it is on by default.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Literal
+import math
+from collections.abc import Iterator, Sequence
+from typing import Any, Literal
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
 from torch import Tensor, nn
 
-from raretag.core.protocols import Describes, Inputs, Scaler
+from raretag.core.protocols import Describes, HeldSparse, Inputs, Scaler, TakesSparse
 
 Rule = Literal["auto", "raw", "counts", "dense", "rows", "standardised"]
 SAMPLE = 2048  # training items that are looked at to choose
@@ -49,6 +53,19 @@ class UnitRows(nn.Module):
         found: Tensor = self.backbone(changed * (self.length / norm))
         return found
 
+    def sparse(self, x: csr_array) -> csr_array | None:
+        """What `forward` gives for sparse rows, if this rule leaves zeros alone and the backbone takes sparse rows."""
+        changed = self.sparse_columns(x)
+        if changed is None or not isinstance(self.backbone, TakesSparse):
+            return None
+        norm = np.sqrt(row_sums(changed.data**2, x)).clip(min=1e-12)
+        factor = np.repeat(float(self.length) / norm, np.diff(x.indptr)).astype(np.float32)
+        return self.backbone.sparse(like(x, changed.data * factor))
+
+    def sparse_columns(self, x: csr_array) -> csr_array | None:
+        """`columns` of sparse rows; None where zeros become other numbers."""
+        return None
+
 
 class Counts(UnitRows):
     """Counts, such as words of a text: log1p(x) (ln((1 + N) / (1 + N_d)) + 1), then rows of one length.
@@ -68,6 +85,9 @@ class Counts(UnitRows):
 
     def columns(self, inputs: Tensor) -> Tensor:
         return torch.log1p(inputs.clamp(min=0)) * self.rarity
+
+    def sparse_columns(self, x: csr_array) -> csr_array:
+        return like(x, np.log1p(np.maximum(x.data, 0)) * self.rarity.float().cpu().numpy()[x.indices])
 
 
 class Dense(UnitRows):
@@ -121,6 +141,19 @@ class Rows(UnitRows):
     def columns(self, inputs: Tensor) -> Tensor:
         return inputs
 
+    def sparse_columns(self, x: csr_array) -> csr_array:
+        return x
+
+
+def like(x: csr_array, data: NDArray[Any]) -> csr_array:
+    """Other numbers at the same places."""
+    return csr_array((data, x.indices, x.indptr), shape=x.shape)
+
+
+def row_sums(values: NDArray[Any], x: csr_array) -> NDArray[Any]:
+    """[B]: of one value for each stored entry of x."""
+    return np.asarray(like(x, values).sum(axis=1)).ravel()
+
 
 def resolve_rule(rule: Rule, inputs: Inputs) -> Rule:
     """`auto` replaced: rows if all have length 1, counts if nothing is negative and most is 0; images stay raw.
@@ -136,12 +169,15 @@ def resolve_rule(rule: Rule, inputs: Inputs) -> Rule:
         return "standardised"
     zeros, negative, unit, total = 0, False, True, 0
     for part in rows.split(512):
-        values = inputs.batch(part).float()
-        length = torch.linalg.vector_norm(values, dim=1)
+        x = inputs.sparse_batch(part) if isinstance(inputs, HeldSparse) else None
+        values = inputs.batch(part).float() if x is None else torch.from_numpy(x.data)
+        squares = (values**2).sum(1) if x is None else torch.from_numpy(row_sums(x.data**2, x))
+        length = squares.sqrt()
         unit = unit and bool(((length - 1).abs() < 1e-3).logical_or(length == 0).all())
         negative = negative or bool((values < 0).any())
-        zeros += int((values == 0).sum())
-        total += values.numel()
+        size = values.numel() if x is None else math.prod(x.shape)
+        zeros += size - int((values != 0).sum())
+        total += size
     if unit:
         return "rows"
     return "counts" if not negative and zeros >= MOSTLY * total else "dense"
@@ -155,10 +191,20 @@ def scaled(rule: Rule, size: int, backbone: nn.Module) -> nn.Module:
     return RULES[rule](size, backbone) if rule in RULES else backbone
 
 
+def sparse_features(backbone: nn.Module, inputs: Inputs, rows: Tensor) -> csr_array | None:
+    """What a backbone makes of inputs that are held sparse, if that is sparse too."""
+    if not isinstance(backbone, TakesSparse) or not isinstance(inputs, HeldSparse):
+        return None
+    x = inputs.sparse_batch(rows)
+    return None if x is None else backbone.sparse(x)
+
+
 def learn_scale(model: nn.Module, inputs: Inputs) -> None:
     """Fill the scaling modules of a model from the training items."""
     rules = [module for module in model.modules() if isinstance(module, Scaler)]
     if not rules:
+        return
+    if all(isinstance(rule, (Counts, Rows)) for rule in rules) and learn_filled(rules, inputs):
         return
     items, filled, mean, squares = 0, torch.zeros(()), torch.zeros(()), torch.zeros(())
     for block in blocks(inputs):  # means and squared distances of blocks are merged, so large numbers lose nothing
@@ -171,6 +217,23 @@ def learn_scale(model: nn.Module, inputs: Inputs) -> None:
         items += count
     for rule in rules:
         rule.learn(items, filled, mean, (squares / items).sqrt())
+
+
+def learn_filled(rules: Sequence[Scaler], inputs: Inputs) -> bool:
+    """The same for rules that only ask how many numbers of a column are not 0. False: the rows are not held sparse."""
+    if not isinstance(inputs, HeldSparse):
+        return False
+    items = len(inputs)
+    filled = torch.zeros(inputs.batch(torch.arange(1)).shape[1], dtype=torch.float64)
+    for part in torch.arange(items).split(2**16):
+        x = inputs.sparse_batch(part)
+        if x is None:
+            return False
+        filled += torch.from_numpy(np.bincount(x.indices[x.data != 0], minlength=len(filled)))
+    nothing = torch.zeros_like(filled)
+    for rule in rules:
+        rule.learn(items, filled, nothing, nothing)
+    return True
 
 
 def blocks(inputs: Inputs, rows: int = 1024) -> Iterator[Tensor]:

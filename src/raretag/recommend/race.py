@@ -35,6 +35,7 @@ from raretag.core.listener import SILENT, Listener, Step
 from raretag.core.targets import Targets
 from raretag.data.dataset import DataSet
 from raretag.data.sources import load
+from raretag.engine.auto import MANY_LABELS
 from raretag.engine.out_of_fold import train_without, with_features
 from raretag.labels.split import split
 from raretag.metrics.intervals import Difference, difference_of, resampled
@@ -150,6 +151,12 @@ def recommend(
     name = data if isinstance(data, str) else None
     config = compose(None, list(changes), name)
     loaded = load(config.data, config.seed) if isinstance(data, str) else data
+    labels = loaded.train.labels.labels
+    if labels >= MANY_LABELS:
+        raise UserError(
+            f"the {labels:,} labels are ranked, and methods that score every label do not race for them; "
+            "`raretag train` chooses a ranker"
+        )
     configs = [(one, compose(None, [*changes, *one.changes], name)) for one in entrants(loaded, config)]
     return race(configs, loaded, minutes=minutes, listener=listener, clock=clock)
 

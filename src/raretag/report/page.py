@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from importlib.resources import files
+from pathlib import Path
 from string import Template
 from typing import Any
 
+from raretag.core.errors import UserError
 from raretag.report import charts, comparison, examples, label_tables, overview
 from raretag.report.markup import DASH, data_island, figure, table, text
 from raretag.report.study import Study
@@ -35,23 +38,29 @@ def page(studies: list[Study], compared: comparison.Comparison | None, plotly: s
         "mistakes": _each(studies, lambda study, key: label_tables.worst_table(study, studies[0])),
         "items": _each(studies, lambda study, key: examples.gallery(study)),
         "compare": "" if compared is None or len(studies) < 2 else _compare(studies, compared, drawn),
-        "settings": _settings(studies),
+        "settings": settings({study.name: study.record for study in studies}),
     }
-    shown = {name: panel for name, panel in panels.items() if panel}
-    data = studies[-1].record["data"]
     content = {"charts": drawn, "runs": _runs(studies), "labels": _labels_of(studies), "shown": len(studies) - 1}
+    return rendered({study.name: study.record for study in studies}, panels, content, plotly)
+
+
+def rendered(records: dict[str, dict[str, Any]], panels: dict[str, str], content: dict[str, Any], plotly: str) -> str:
+    """The page of runs, whose records are given by their names, from its panels."""
+    shown = {name: panel for name, panel in panels.items() if panel}
+    last = list(records)[-1]
+    data = records[last]["data"]
     return Template(_asset("page.html")).substitute(
-        title=text(f"{data['name']}: {studies[-1].name}"),
+        title=text(f"{data['name']}: {last}"),
         heading=text(data["name"]),
-        subheading=text(", ".join(study.name for study in studies)),
-        chooser=_chooser(studies),
+        subheading=text(", ".join(records)),
+        chooser=_chooser(list(records)),
         tabs="".join(_tab(name, place == 0) for place, name in enumerate(shown)),
         panels="".join(_panel(name, inside) for name, inside in shown.items()),
         style=_asset("page.css"),
         script=_asset("page.js"),
         plotly=plotly,
         content=data_island(content),
-        version=text(studies[-1].record["environment"]["raretag"]),
+        version=text(records[last]["environment"]["raretag"]),
     )
 
 
@@ -143,17 +152,26 @@ def _compare(studies: list[Study], compared: comparison.Comparison, drawn: dict[
     return f'<div class="row">{"".join(parts)}</div>{comparison.difference_tables(compared)}'
 
 
-def _settings(studies: list[Study]) -> str:
-    trees = [flat(study.record["config"]) for study in studies]
+def settings(records: dict[str, dict[str, Any]]) -> str:
+    """All settings of runs, by their names, side by side."""
+    trees = [flat(record["config"]) for record in records.values()]
     keys = sorted({key for tree in trees for key in tree})
     rows = [[key, *(str(tree.get(key, DASH)) for tree in trees)] for key in keys]
     rows.sort(key=lambda row: len(set(row[1:])) == 1)  # what differs comes first
-    machines = [study.record["environment"] for study in studies]
+    machines = [record["environment"] for record in records.values()]
     about = [[key, *(str(machine.get(key, DASH)) for machine in machines)] for key in machines[-1]]
-    heads = ["setting", *(study.name for study in studies)]
-    differs = "" if len(studies) < 2 else '<p class="quiet">Settings that differ come first.</p>'
+    heads = ["setting", *records]
+    differs = "" if len(records) < 2 else '<p class="quiet">Settings that differ come first.</p>'
     shown = table(heads, rows, caption="Settings", sort=False)
     return f"{differs}{shown}{table(['package', *heads[1:]], about, caption='Environment', sort=False)}"
+
+
+def page_path(folders: Sequence[Path], out: Path | str | None) -> Path:
+    """Where the page goes: by default into the last of the folders."""
+    path = folders[-1] / "report.html" if out is None else Path(out)
+    if path.is_dir() or not path.absolute().parent.is_dir():
+        raise UserError(f"'{path}' cannot be written: expected the name of a file in a folder that exists")
+    return path
 
 
 def flat(tree: dict[str, Any], before: str = "") -> dict[str, Any]:
@@ -190,14 +208,14 @@ def _each(studies: list[Study], inside: Any) -> str:
     )
 
 
-def _chooser(studies: list[Study]) -> str:
-    if len(studies) < 2:
+def _chooser(names: list[str]) -> str:
+    if len(names) < 2:
         return ""
-    last = len(studies) - 1
+    last = len(names) - 1
     options = "".join(
-        f'<option value="{number}"{" selected" if number == last else ""}>{text(study.name)}'
+        f'<option value="{number}"{" selected" if number == last else ""}>{text(name)}'
         f"{' (baseline)' if number == 0 else ''}</option>"
-        for number, study in enumerate(studies)
+        for number, name in enumerate(names)
     )
     return f'<label class="chooser">Run shown <select id="run">{options}</select></label>'
 

@@ -20,8 +20,10 @@ from raretag.data.inputs.preview import Preview, preview
 from raretag.metrics.intervals import Interval, bootstrap, paired_differences
 from raretag.report.comparison import Comparison, Numbers
 from raretag.report.examples import Pick, picks, suggestions
-from raretag.report.page import page
+from raretag.report.page import page, page_path
+from raretag.report.ranked import write_ranked
 from raretag.report.study import GROUPS, Example, Scores, Study
+from raretag.runs.ranked_card import is_ranked
 from raretag.runs.run import Known, Run, open_run
 
 MOST_RUNS = 6  # as many as there are colours that can be told apart
@@ -40,11 +42,15 @@ def write_report(
     if len(paths) > MOST_RUNS:
         raise UserError(f"{len(paths)} runs were given; a page compares {MOST_RUNS} at most")
     source = plotly_source()
+    ranked = [is_ranked(folder) for folder in paths]
+    if any(ranked):
+        if not all(ranked):
+            other = paths[ranked.index(False)]
+            raise UserError(f"'{other}' scores every label and others rank very many; give runs of one kind")
+        return write_ranked(paths, names_of(paths), out, source)
     known: Known = {}
     runs = [open_run(folder, known=known, with_data=with_items) for folder in paths]
-    path = paths[-1] / "report.html" if out is None else Path(out)
-    if path.is_dir() or not path.absolute().parent.is_dir():
-        raise UserError(f"'{path}' cannot be written: expected the name of a file in a folder that exists")
+    path = page_path(paths, out)
     studies = [study_of(run, name) for run, name in zip(runs, names_of(paths), strict=True)]
     compared = compare(runs, studies, resamples) if resamples else None
     write_text(path, page(studies, compared, source))

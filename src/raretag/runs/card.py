@@ -9,13 +9,15 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import os
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from raretag.config.settings import Config
+from raretag.config.settings import Config, with_texts_of_old_runs
 from raretag.core.errors import UserError
 from raretag.core.files import without_nan, write_json
 from raretag.core.protocols import Describes
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
     from raretag.metrics.calibration import Tuned
 
 FORMAT = "raretag model card 2"
+RANKED = "raretag ranked model card 1"  # of a model for very many labels, see ranked_card.py
 FILE, WEIGHTS = "card.json", "model.safetensors"
 INPUT_ROLES = ("images", "text", "features", "id")  # columns of a table that a model's user needs too
 
@@ -65,16 +68,14 @@ class Decisions(BaseModel):
         return cls(thresholds=tuned.thresholds.tolist(), calibration=calibration, tuned=tuned.notes)
 
 
-class Card(Decisions):
+class About(BaseModel):
+    """What every card holds: how items become inputs, the file of the weights, the configuration."""
+
     model_config = ConfigDict(extra="allow")
 
-    format: str = FORMAT
-    labels: list[str]
-    training_positives: list[int]
-    training_negatives: list[int]
+    format: str
     training_items: int
     group_edges: list[int] = Field(default_factory=list)
-    groups: dict[str, list[int]] = Field(default_factory=dict)
     inputs: dict[str, Any] = Field(default_factory=dict)  # see RawInputs.description
     columns: dict[str, Any] = Field(default_factory=dict)
     input_shape: list[int]
@@ -85,7 +86,7 @@ class Card(Decisions):
     @property
     def settings(self) -> Config:
         """The configuration that the model was trained with."""
-        return Config.model_validate(self.config)
+        return Config.model_validate(with_texts_of_old_runs(self.config))
 
     def write(self, folder: Path | str) -> None:
         """Sealed; complete or not at all."""
@@ -93,8 +94,38 @@ class Card(Decisions):
         write_json(Path(folder) / FILE, {**content, "seal": seal_of(content)})
 
 
+class Card(Decisions, About):
+    format: str = FORMAT
+    labels: list[str]
+    training_positives: list[int]
+    training_negatives: list[int]
+    groups: dict[str, list[int]] = Field(default_factory=dict)
+
+
 def read_card(folder: Path | str) -> Card:
     """The card of a run, refused with the reason if anything in it does not fit."""
+    path, card = read_sealed(folder, FORMAT)
+    trouble = _trouble(card)
+    if trouble:
+        raise UserError(f"the card '{path}' contradicts itself: {trouble}")
+    try:
+        return Card.model_validate(card)
+    except ValidationError as error:
+        raise UserError(f"the card '{path}' contradicts itself: {' '.join(str(error).split())[:200]}") from None
+
+
+def format_of(folder: str | os.PathLike[str]) -> str | None:
+    """Of the card in a folder, where there is one."""
+    try:
+        with (Path(folder) / FILE).open(encoding="utf-8") as file:
+            found = re.search(r'"format": "([^"]*)"', file.read())
+    except OSError:
+        return None
+    return found[1] if found else None
+
+
+def read_sealed(folder: Path | str, form: str) -> tuple[Path, dict[str, Any]]:
+    """The content of a card of this format, whose seal fits; and where it is."""
     path = Path(folder) / FILE
     if not path.is_file():
         if (path.parent / "config.yaml").is_file():
@@ -105,25 +136,22 @@ def read_card(folder: Path | str) -> Card:
     except (ValueError, RecursionError) as error:
         raise UserError(f"the card '{path}' is damaged: not JSON ({error})") from None
     found = card.get("format") if isinstance(card, dict) else None
-    if found != FORMAT:
-        raise UserError(f"the card '{path}' is of format {found!r}; expected {FORMAT!r}: train again with this version")
+    if found != form:
+        raise UserError(f"the card '{path}' is of format {found!r}; expected {form!r}: train again with this version")
     if card.get("seal") != seal_of(card):
         raise UserError(
             f"the card '{path}' was changed after it was written (its seal does not fit); "
             "`raretag tune` changes thresholds, `raretag train` makes a new card"
         )
-    trouble = _trouble(card)
-    if trouble:
-        raise UserError(f"the card '{path}' contradicts itself: {trouble}")
-    return Card.model_validate(card)
+    return path, card
 
 
-def check_weights(folder: Path | str, card: Card) -> Path:
+def check_weights(folder: Path | str, card: About) -> Path:
     """The file of weights, if it is the one that the card was written for."""
     path = Path(folder) / WEIGHTS
     if not path.is_file():
         raise UserError(f"'{folder}' has no {WEIGHTS}: the card is there, but not the model")
-    if sha256(path) != card.weights["sha256"]:
+    if sha256(path) != card.weights.get("sha256"):
         raise UserError(f"'{path}' is not the file that its card was written for (its hash differs): another model's?")
     return path
 
@@ -148,7 +176,8 @@ def _trouble(card: dict[str, Any]) -> str | None:
         return "labels must be a list of names"
     if len(set(labels)) < len(labels):
         return "a label is named twice"
-    calibration = card.get("calibration") or {}
+    calibration = card.get("calibration")
+    calibration = calibration if isinstance(calibration, dict) else {}
     for name, values in (
         ("thresholds", card.get("thresholds")),
         ("training_positives", card.get("training_positives")),
@@ -164,6 +193,11 @@ def _trouble(card: dict[str, Any]) -> str | None:
         return "a threshold is not between 0 and 1"
     if not all(value > 0 for value in calibration["scale"]):
         return "a calibration.scale is not above 0"
+    return trouble_about(card)
+
+
+def trouble_about(card: dict[str, Any]) -> str | None:
+    """The same for what every card holds."""
     if not isinstance(card.get("weights"), dict) or not isinstance(card.get("config"), dict):
         return "weights or config are missing"
     try:

@@ -7,12 +7,15 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from raretag.config.settings import Config, flat
 from raretag.core.errors import UserError
 from raretag.core.files import without_nan, write_text
+from raretag.core.lazy import needed
+from raretag.core.protocols import Logger
 
 
 def refuse_existing(folder: Path, *, resume: bool, overwrite: bool) -> None:
@@ -28,9 +31,11 @@ def refuse_existing(folder: Path, *, resume: bool, overwrite: bool) -> None:
         )
     if any(folder.iterdir()) and not (folder / "config.yaml").exists():
         raise UserError(f"'{folder}' is not a run folder (no config.yaml in it), so --overwrite leaves it alone")
-    listed = folder / "suggestions"
-    if listed.is_dir() and any(listed.iterdir()):
-        raise UserError(f"'{listed}' may hold answers, so --overwrite leaves it alone: move it, or name another --out")
+    for listed in (folder / "suggestions", folder / "review"):
+        if listed.is_dir() and any(listed.iterdir()):
+            raise UserError(
+                f"'{listed}' may hold answers, so --overwrite leaves it alone: move it, or name another --out"
+            )
 
 
 def is_finished(folder: Path) -> bool:
@@ -50,27 +55,63 @@ def start_folder(folder: Path, config: Config) -> None:
 
 
 class Log:
-    """One line of JSON for each epoch, and the same numbers for TensorBoard.
+    """One line of JSON for each epoch, and the same numbers for all loggers.
 
     Starts from the epochs that a checkpoint already has, so that a resumed run leaves no line twice.
     """
 
-    def __init__(self, folder: Path, history: list[dict[str, Any]]) -> None:
-        from torch.utils.tensorboard import SummaryWriter
+    def __init__(self, folder: Path | None, config: Config, loggers: Sequence[Logger]) -> None:
+        self.folder, self.config, self.loggers = folder, config, loggers
+        self.path = None if folder is None else folder / "metrics.jsonl"
 
-        self.path = folder / "metrics.jsonl"
-        write_text(self.path, "".join(json.dumps(without_nan(row)) + "\n" for row in history))
-        # A wide queue, and writing now and then: epochs may be short and disks slow. `metrics.jsonl` has all of it.
-        self.board = SummaryWriter(
-            str(folder / "tensorboard"), purge_step=len(history), max_queue=10_000, flush_secs=20
-        )
+    def begin(self, history: list[dict[str, Any]]) -> None:
+        if self.path is not None:
+            write_text(self.path, "".join(json.dumps(without_nan(row)) + "\n" for row in history))
+        name = f"{self.config.data.name}-{self.config.method.name}-{self.config.seed}"
+        for logger in self.loggers:
+            logger.begin(
+                name if self.folder is None else self.folder.name,
+                self.config.model_dump(mode="json"),
+                self.folder,
+                len(history),
+            )
 
     def epoch(self, row: dict[str, Any], seconds: float) -> None:
-        with self.path.open("a", encoding="utf-8") as file:
-            file.write(json.dumps({**without_nan(row), "seconds": round(seconds, 3)}) + "\n")
-        for name, value in flat(row, "/").items():
-            if isinstance(value, (int, float)) and name != "epoch":
-                self.board.add_scalar(name, value, row["epoch"])
+        if self.path is not None:
+            with self.path.open("a", encoding="utf-8") as file:
+                file.write(json.dumps({**without_nan(row), "seconds": round(seconds, 3)}) + "\n")
+        for logger in self.loggers:
+            logger.epoch(row["epoch"], numbers_in({name: value for name, value in row.items() if name != "epoch"}))
 
-    def close(self) -> None:
+    def end(self, final: dict[str, Any]) -> None:
+        """With the numbers of the finished run."""
+        for logger in self.loggers:
+            logger.end({f"final/{name}": value for name, value in numbers_in(final).items()})
+
+
+def numbers_in(tree: dict[str, Any]) -> dict[str, float]:
+    """The numbers of nested dictionaries, by paths such as validation/mAP/total."""
+    return {name: float(value) for name, value in flat(tree, "/").items() if isinstance(value, (int, float))}
+
+
+class TensorBoard:
+    """Events in the folder `tensorboard` of the run."""
+
+    def __init__(self) -> None:
+        needed("tensorboard", "tensorboard", "--logger tensorboard")
+
+    def begin(self, name: str, config: dict[str, Any], folder: Path | None, epochs_done: int) -> None:
+        from torch.utils.tensorboard import SummaryWriter
+
+        if folder is None:
+            raise UserError("tensorboard writes into the run's folder, but this run has none: name one with out=...")
+        # A wide queue, and writing now and then: epochs may be short and disks slow. `metrics.jsonl` has all of it.
+        where = str(folder / "tensorboard")
+        self.board = SummaryWriter(where, purge_step=epochs_done, max_queue=10_000, flush_secs=20)
+
+    def epoch(self, number: int, numbers: dict[str, float]) -> None:
+        for name, value in numbers.items():
+            self.board.add_scalar(name, value, number)
+
+    def end(self, numbers: dict[str, float]) -> None:
         self.board.close()

@@ -7,13 +7,17 @@ import platform
 from collections.abc import Mapping
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 import raretag
 from raretag.core.errors import UserError
 from raretag.core.files import without_nan, write_json
+
+if TYPE_CHECKING:
+    from raretag.config.settings import Config
+    from raretag.data.dataset import DataSet
 
 FILE = "record.json"
 OUT_OF_FOLD = "out of fold: each item scored by a model that was not fitted to it"
@@ -59,6 +63,8 @@ class Metrics(_Open):
     per_class: dict[str, list[Any]] = Field(default_factory=dict)
     least_frequent: dict[str, dict[str, Any]] = Field(default_factory=dict)
     items: int | None = None
+    top: dict[str, Any] | None = None  # P@k, PSP@k, recall@k of a ranking, where labels are very many
+    decisions: dict[str, float | None] | None = None  # precision, recall and F1 of all decisions of such a model
 
 
 class Epoch(_Open):
@@ -94,6 +100,7 @@ class Groups(_Open):
 
     edges: list[int] = Field(default_factory=list)
     counted_on: str = ""
+    sizes: dict[str, int] = Field(default_factory=dict)  # where labels are too many to be listed
 
     @property
     def members(self) -> dict[str, list[int]]:
@@ -103,6 +110,7 @@ class Groups(_Open):
 class MethodFacts(_Open):
     name: str
     solves: bool = False
+    ranks: bool = False  # labels are very many: see metrics.final.top
     slots: dict[str, str] = Field(default_factory=dict)  # of the one equation
     denominator: str | None = None
     learned: dict[str, Any] = Field(default_factory=dict)
@@ -166,6 +174,24 @@ def changes_to_labels(data: Mapping[str, Any]) -> str:
         kept = f", {100 * data['keep']:g} % kept" if data["keep"] else ""
         done.append(f"training labels hidden: {data['hide'].upper()}{kept}")
     return f" ({'; '.join(done)})" if done else ""
+
+
+def beginning(config: Config, data: DataSet, threads: int, **facts: Any) -> dict[str, Any]:
+    """What every record begins with; `facts` are further ones of the data."""
+    return {
+        "version": VERSION,
+        "config": config.model_dump(mode="json"),
+        "environment": environment(threads),
+        "seeds": {"run": config.seed, "data": data.notes.get("seed")},
+        "data": {
+            "name": data.name,
+            "notes": data.notes,
+            **facts,
+            "fingerprint": {name: items.labels.fingerprint() for name, items in data.parts.items()},
+            "ids": data.test.labels.given_ids is not None,
+            "items": {name: len(items) for name, items in data.parts.items()},
+        },
+    }
 
 
 def environment(threads: int) -> dict[str, Any]:

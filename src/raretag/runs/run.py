@@ -9,7 +9,7 @@ from typing import Any
 
 from safetensors import SafetensorError
 from safetensors.torch import load_file
-from torch import Tensor, nn
+from torch import Tensor
 
 from raretag.config.settings import checked, read
 from raretag.core.errors import UserError
@@ -18,6 +18,7 @@ from raretag.data.dataset import DataSet
 from raretag.data.sources import load
 from raretag.runs import evidence
 from raretag.runs.card import Card
+from raretag.runs.ranked_card import RankedCard
 from raretag.runs.record import FILE, Record, read_record
 
 Known = dict[str, DataSet | str]  # data sets by their settings, so that runs on the same one read it once; or why not
@@ -34,8 +35,8 @@ class Run:
     evidence: dict[str, Tensor]
     data: DataSet | None = None
     missing: list[str] = field(default_factory=list)  # what could not be had, in sentences
-    card: Card | None = None
-    model: nn.Module | None = None  # trained, where it is still in memory
+    card: Card | RankedCard | None = None
+    model: Any = None  # trained, where it is still in memory: a module, or a `models.ranked.RankedModel`
 
     def targets(self, split: str) -> Targets | None:
         """The labels of a split: as the run kept them, else as the data set has them."""
@@ -49,7 +50,12 @@ class Run:
         mine, theirs = self.record.data, other.record.data
         same = mine.fingerprint["test"] == theirs.fingerprint["test"]
         # Without ids other items may have the same labels, as those of another seed have.
-        return same and (mine.ids or (mine.name, mine.notes) == (theirs.name, theirs.notes))
+        return same and (mine.ids or (mine.name, _made(mine.notes)) == (theirs.name, _made(theirs.notes)))
+
+
+def _made(notes: dict[str, Any]) -> dict[str, Any]:
+    """How a data set was made; corrections of labels do not change which items are in which part."""
+    return {key: value for key, value in notes.items() if key != "corrections"}
 
 
 def open_run(folder: Path, *, known: Known | None = None, with_data: bool = True) -> Run:

@@ -20,6 +20,7 @@ from torch import Tensor, nn
 
 from raretag.core.errors import UserError
 from raretag.core.files import replacing
+from raretag.data.inputs.text import SIDE_BY_SIDE
 from raretag.serve.model import Model
 
 ENDINGS = {"onnx": ".onnx", "torch": ".pt2"}
@@ -62,8 +63,16 @@ def metadata(model: Model) -> dict[str, str]:
     """What a user of the file must know, as JSON."""
     card = model.card
     known = card.model_dump(include={"labels", "thresholds", "calibration", "input_shape"})
-    inputs = {key: value for key, value in card.inputs.items() if key not in ("words", "idf")}
-    return {"raretag": json.dumps({**known, "inputs": inputs})}
+    return {"raretag": json.dumps({**known, "inputs": without_words(card.inputs)})}
+
+
+def without_words(inputs: dict[str, Any]) -> dict[str, Any]:
+    """The description of inputs without its long lists: whoever needs them has the card."""
+    return {
+        key: without_words(value) if isinstance(value, dict) else value
+        for key, value in inputs.items()
+        if key not in ("words", "idf") or isinstance(value, dict)
+    }
 
 
 def difference(graph: Graph, example: Tensor, run: Runner) -> float:
@@ -97,9 +106,9 @@ def _onnx_runner(path: Path) -> Runner:
 
 
 def _write_torch(graph: Graph, example: Tensor, path: Path, about: dict[str, str]) -> None:
-    program = _traced(graph, example)
-    with path.open("wb") as file:
-        torch.export.save(program, file, extra_files={"raretag.json": about["raretag"]})
+    content = io.BytesIO()  # torch ends the process if a file cannot take what it writes
+    torch.export.save(_traced(graph, example), content, extra_files={"raretag.json": about["raretag"]})
+    path.write_bytes(content.getvalue())
 
 
 def _write_onnx(graph: Graph, example: Tensor, path: Path, names: list[str], about: dict[str, str]) -> None:
@@ -121,14 +130,13 @@ def _write_onnx(graph: Graph, example: Tensor, path: Path, names: list[str], abo
             cause = next((line for line in str(error).splitlines() if "No ONNX function" in line), "see torch.onnx")
             raise UserError(f"the model cannot be written as ONNX ({cause.strip()}); --to torch may do") from None
         assert program is not None
-        program.save(path)
-    model = onnx.load(path)
+    model = program.model_proto
     for value in (*model.graph.input, *model.graph.output, *model.graph.value_info):
         for size in value.type.tensor_type.shape.dim:
             if size.dim_param:  # there is one that varies, and the exporter gives it a name of its own
                 size.dim_param = "batch"
     onnx.helper.set_model_props(model, about)
-    onnx.save(model, path)
+    path.write_bytes(model.SerializeToString())
 
 
 def _traced(graph: Graph, example: Tensor) -> torch.export.ExportedProgram:
@@ -221,6 +229,22 @@ class Weighted(nn.Module):
         return weights / length.clamp(min=1e-30)
 
 
+class WeightedParts(nn.Module):
+    """The same for counts of several kinds side by side [B, W1 + W2 + ...] (data/inputs/text.py)."""
+
+    def __init__(self, parts: dict[str, dict[str, Any]], weights: dict[str, float]) -> None:
+        super().__init__()
+        self.sizes = [len(part["idf"]) for part in parts.values()]
+        self.parts = nn.ModuleList(Weighted(part["idf"]) for part in parts.values())
+        self.weights = [weights[name] for name in parts]
+
+    def forward(self, counts: Tensor) -> Tensor:
+        blocks = zip(self.parts, self.weights, counts.split(self.sizes, dim=1), strict=True)
+        weighted = torch.cat([weight * part(block) for part, weight, block in blocks], dim=1)
+        length: Tensor = torch.linalg.vector_norm(weighted, dim=1, keepdim=True)
+        return weighted / length.clamp(min=1e-30)
+
+
 class Decided(nn.Module):
     """Calibrated probabilities [B, C] float32, and which labels are chosen [B, C] bool.
 
@@ -263,7 +287,9 @@ def preprocessing(inputs: dict[str, Any], shape: tuple[int, ...]) -> tuple[nn.Mo
         return Pixels(inputs["mean"], inputs["std"]), torch.randint(0, 256, (2, side, side, 3), dtype=torch.uint8)
     if kind == "tfidf":
         return Weighted(inputs["idf"]), torch.randint(0, 3, (2, *shape)).float()
-    what = "texts through a sentence encoder" if kind == "encoder" else "tensors as they are"
+    if kind == SIDE_BY_SIDE and all(part["kind"] == "tfidf" for part in inputs["parts"].values()):
+        return WeightedParts(inputs["parts"], inputs["weights"]), torch.randint(0, 3, (2, *shape)).float()
+    what = "texts through a sentence encoder" if kind in ("encoder", SIDE_BY_SIDE) else "tensors as they are"
     raise UserError(
         f"the model reads {what}, so there is nothing to preprocess inside the graph; leave out --preprocess"
     )

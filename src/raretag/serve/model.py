@@ -12,39 +12,66 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from raretag.core import registry
 from raretag.core.errors import UserError
 from raretag.core.protocols import Inputs
-from raretag.runs.card import Card, read_card
+from raretag.runs.card import RANKED, Card, format_of, read_card
 from raretag.serve.network import Network, load_network, network_of
 from raretag.serve.predictions import Predictions
-from raretag.serve.readers import Reader, ReadOptions, open_reader
+from raretag.serve.readers import Reader, ReadOptions, open_reader, try_inputs
 
 if TYPE_CHECKING:
     from raretag.runs.run import Run
+    from raretag.serve.ranking import RankingModel
 
 ENTRIES = 4_000_000  # probabilities that are in memory at once: what bounds it, however long the data
 MOST_ROWS = 4096
 
 
-def load(run: str | os.PathLike[str] | Run, *, model: nn.Module | None = None, device: str = "cpu") -> Model:
+def load(
+    run: str | os.PathLike[str] | Run, *, model: nn.Module | None = None, device: str = "cpu"
+) -> Model | RankingModel:
     """The trained model of a run, of whose folder only card.json and model.safetensors are needed.
 
     Args:
         run: A run folder, as `raretag train` leaves it, or a folder with a copy of those two files, or a run as
-            `raretag.train` returns it.
+            `raretag.train` returns it, or a model on the Hugging Face Hub, "hf://OWNER/NAME".
         model: The module, with any weights, if the folder is of a run that was trained with one of your own.
         device: Where predictions are computed, as torch names it: "cpu", "cuda", "cuda:1", "mps".
 
-    Raises `UserError` if the card was edited, or if card, weights and model do not belong together.
+    A run with very many labels gives a `RankingModel`, which predicts the best labels of an item; its folder must also
+    hold labels.safetensors. Raises `UserError` if the card was edited, or if card, weights and model do not belong
+    together.
     """
     if not isinstance(run, (str, os.PathLike)):
-        if run.model is not None and run.card is not None:  # a copy, so that the run can go on with its own
+        if run.model is not None and run.card is not None and run.card.format == RANKED:
+            from raretag.serve.ranking import ranking_of
+
+            return ranking_of(run)
+        if run.model is not None and isinstance(run.card, Card):  # a copy, so that the run can go on with its own
             return Model(network_of(run.card, copy.deepcopy(run.model)), run.card, device)
         if run.folder is None:
             raise UserError("the run has neither its model nor a folder; expected one that `raretag.train` returned")
         run = run.folder
-    card = read_card(Path(run))
-    return Model(load_network(Path(run), card, model), card, device)
+    if str(run).startswith("hf://"):
+        from raretag.serve.hub import fetched
+
+        run = fetched(str(run))
+    with registry.installed_only():  # a card may come from a stranger
+        if format_of(run) == RANKED:
+            from raretag.serve.ranking import load_ranking  # most models score every label
+
+            return load_ranking(Path(run))
+        card = read_card(Path(run))
+        try:
+            network = load_network(Path(run), card, model)
+            try_inputs(card)
+        except UserError:
+            raise
+        except Exception as error:  # a forged card fails in as many ways as there are parts of a model
+            reason = f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
+            raise UserError(f"the card of '{run}' describes no model that can be built ({reason})") from error
+        return Model(network, card, device)
 
 
 class Model:
@@ -105,13 +132,16 @@ class Model:
             np.concatenate([np.empty((0, len(self.labels)), np.bool_), *(b.chosen for b in found)]),
         )
 
-    def stream(self, reader: Reader, *, batch_size: int = 256, skip: int = 0) -> Iterator[tuple[int, Predictions]]:
+    def stream(
+        self, reader: Reader, *, batch_size: int = 256, skip: int = 0, top: int | None = None
+    ) -> Iterator[tuple[int, Predictions]]:
         """Block by block, with bounded memory: how many items a block covers, and the predictions for them.
 
         Args:
             reader: The items, as `raretag.serve.readers.open_reader` opens them.
             batch_size: How many items go through the network at once.
             skip: How many items to leave out at the beginning.
+            top: For models of very many labels, which compute no others; here all labels are predicted.
         """
         for count, block in reader.blocks(self.block_rows, skip):
             yield count, self.decide(block.ids, self.logits(block.inputs, batch_size))

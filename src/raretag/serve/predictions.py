@@ -12,7 +12,7 @@ import shutil
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from raretag.core.errors import UserError
 from raretag.core.files import replacing, write_text
+from raretag.core.spreadsheets import guarded
 
 ENDINGS = (".csv", ".parquet", ".jsonl")
 
@@ -88,17 +89,26 @@ class Predictions:
         return pa.table({**columns, **by_label})
 
 
+class Tabular(Protocol):
+    """Predictions of either kind of model."""
+
+    def table(self, top: int | None = None) -> pa.Table: ...
+
+
 class PredictionsFile:
     """A file of predictions that is being written; `done` items of it are there from an earlier, stopped attempt."""
 
-    def __init__(self, path: Path, made_from: dict[str, Any], *, overwrite: bool) -> None:
+    def __init__(self, path: Path, made_from: dict[str, Any], *, overwrite: bool, raw: bool = False) -> None:
         if path.suffix.lower() not in ENDINGS:
             raise UserError(f"'{path.name}' ends in '{path.suffix}'; predictions are written as {', '.join(ENDINGS)}")
         if path.exists() and not overwrite:
             raise UserError(f"'{path}' exists; --overwrite replaces it, --out names another file")
+        self.raw = raw
         self.path, self.folder, self.ending = path, path.with_name(path.name + ".partial"), path.suffix.lower()
         marks, file = json.dumps(made_from, sort_keys=True), self.folder / "made_from.json"
         try:
+            if self.folder.exists() and not file.is_file() and (not self.folder.is_dir() or any(self.folder.iterdir())):
+                raise UserError(f"'{self.folder}' is there and was not made by raretag; move it, or name another --out")
             if not file.is_file() or file.read_text(encoding="utf-8") != marks:
                 shutil.rmtree(self.folder, ignore_errors=True)
                 self.folder.mkdir(parents=True)
@@ -112,10 +122,10 @@ class PredictionsFile:
         """A block that covers so many items, of which some may have been left out."""
         part = self.folder / f"{len(self.parts):09d}-{items}{self.ending}"
         with replacing(part) as new:
-            write_table(table, new, self.ending, header=not self.parts)
+            write_table(table, new, self.ending, header=not self.parts, raw=self.raw)
         self.parts.append(part)
 
-    def fill(self, blocks: Iterable[tuple[int, Predictions]], top: int | None = None) -> Iterator[int]:
+    def fill(self, blocks: Iterable[tuple[int, Tabular]], top: int | None = None) -> Iterator[int]:
         """Write the blocks that come after the first `done` items, then the whole file; gives the items of each."""
         for items, predictions in blocks:
             self.add(items, predictions.table(top))
@@ -134,15 +144,19 @@ class PredictionsFile:
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
-def write_table(table: pa.Table, path: Path | IO[bytes], ending: str, *, header: bool) -> None:
-    """A table of predictions in the format of an ending; CSV may also go to a stream, such as standard output."""
+def write_table(table: pa.Table, path: Path | IO[bytes], ending: str, *, header: bool, raw: bool = False) -> None:
+    """A table of predictions in the format of an ending; CSV may also go to a stream, such as standard output.
+
+    In a CSV, texts that a spreadsheet would run are guarded, unless `raw`.
+    """
     import pyarrow.csv
     import pyarrow.parquet
 
     if ending == ".parquet":
         pyarrow.parquet.write_table(table, path)
     elif ending == ".csv":
-        pyarrow.csv.write_csv(flat(table), path, pyarrow.csv.WriteOptions(include_header=header))
+        cells = flat(table) if raw else harmless(flat(table))
+        pyarrow.csv.write_csv(cells, path, pyarrow.csv.WriteOptions(include_header=header))
     else:
         assert isinstance(path, Path)
         with path.open("w", encoding="utf-8") as file:
@@ -162,6 +176,17 @@ def flat(table: pa.Table) -> pa.Table:
             column = pa.array([";".join(row) if plain else json.dumps(row, ensure_ascii=False) for row in written])
         columns[name] = column
     return pa.table(columns)
+
+
+def harmless(table: pa.Table) -> pa.Table:
+    """The same for a spreadsheet: no text of it is a formula, also not the name of a label in the first line."""
+    columns = [
+        pa.array([guarded(text) for text in column.to_pylist()], pa.string())
+        if pa.types.is_string(column.type)
+        else column
+        for column in table.columns
+    ]
+    return pa.table(columns, names=[guarded(name) for name in table.column_names])
 
 
 def objects(table: pa.Table) -> list[dict[str, Any]]:

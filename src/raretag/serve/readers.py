@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -23,15 +24,18 @@ from raretag.config.settings import Data, data_of
 from raretag.core import registry
 from raretag.core.errors import UserError
 from raretag.core.protocols import Inputs
-from raretag.data.inputs.described import inputs_from
-from raretag.data.inputs.features import not_finite, read_features
+from raretag.data.inputs.described import maker_of
+from raretag.data.inputs.feature_files import read_features
+from raretag.data.inputs.features import not_finite
 from raretag.data.inputs.images import Images, in_colour, squared, verify
+from raretag.data.inputs.text import SIDE_BY_SIDE
 from raretag.data.table.formats import ENDINGS, open_source
 from raretag.data.table.roles import FEATURE_FILES, IMAGE_ENDINGS
-from raretag.runs.card import Card, RawInputs
+from raretag.runs.card import About, RawInputs
 from raretag.serve.table_reader import FrameSource, TableReader, choose_columns
 
 PARTS = ("train", "validation", "test")
+SPARSE_ENDINGS = (".svm", ".libsvm", ".txt")
 
 
 @dataclass(frozen=True)
@@ -88,13 +92,13 @@ class Converter:
 
     @property
     def kind(self) -> str:
-        """images, tfidf, encoder, features or tensors."""
+        """images, tfidf, encoder, side_by_side, features or tensors."""
         return str(self.description.get("kind", "tensors"))
 
     @property
     def reads(self) -> str:
         """What an item is, for messages."""
-        return "texts" if self.kind in ("tfidf", "encoder") else self.kind
+        return "texts" if self.kind in ("tfidf", "encoder", SIDE_BY_SIDE) else self.kind
 
     def convert(self, raw: Any, ids: Sequence[str]) -> Block:
         """A list, or an array that `checked` has passed, as a block; bad items stop it or are left out."""
@@ -148,7 +152,31 @@ class Converter:
             return torch.from_numpy(np.array(raw, np.float32))  # a copy: it may be a mapped file
         if self.kind == "images" and not isinstance(raw[0], str):
             return PixelArrays(raw, size=self.description["size"], fit=self.description["fit"])
-        return inputs_from(self.description, raw, encoder=self.encoder)
+        return self._make(raw)
+
+    @cached_property
+    def _make(self) -> Callable[[Any], Inputs]:
+        return maker_of(self.description, self.encoder)
+
+
+def try_inputs(card: About) -> None:
+    """Make one item into a tensor as the card describes it; a card of our own making cannot fail here."""
+    converter = Converter(card.inputs, tuple(card.input_shape))
+    raw: Any
+    if converter.kind == "features":
+        raw = np.zeros((1, *converter.description["shape"]), np.float32)
+    elif converter.kind == "images":
+        raw = np.zeros((1, 8, 8, 3), np.uint8)
+    elif converter.kind == "tfidf":
+        raw = ["a"]
+    else:  # tensors need no description, and encoders are looked for when items come
+        return
+    made = converter.convert(converter.checked(raw), ["0"]).inputs
+    tensor = made if isinstance(made, Tensor) else made.batch(torch.tensor([0]))
+    if list(tensor.shape[1:]) != card.input_shape:
+        raise UserError(
+            f"the card describes inputs of shape {list(tensor.shape[1:])} for a model of {card.input_shape}"
+        )
 
 
 def _array(raw: Any) -> Any:
@@ -208,13 +236,13 @@ class PartReader:
         return hashlib.sha256(f"{self.mark} {self.total}".encode()).hexdigest()
 
 
-def open_reader(data: Any, card: Card, options: ReadOptions | None = None) -> Reader:
+def open_reader(data: Any, card: About, options: ReadOptions | None = None) -> Reader:
     """A reader for what `Model.predict` takes as data; None means the run's own data."""
     options = options or ReadOptions()
     named = isinstance(data, str) and data in registry.names("data") and not Path(data).exists()
     if data is None or named or options.part is not None:
         return _part_reader(data, card, options.part or "test")
-    encoder = _sentence_encoder(card, options)
+    encoder = sentence_encoder(card, options)
     converter = Converter(card.inputs, tuple(card.input_shape), encoder, options.bad_items)
     if isinstance(data, (str, os.PathLike)):
         return _path_reader(Path(data).expanduser(), card, options, converter)
@@ -226,7 +254,7 @@ def open_reader(data: Any, card: Card, options: ReadOptions | None = None) -> Re
     return ListReader(raw, raw if converter.kind == "images" and isinstance(raw, list) else None, converter)
 
 
-def _path_reader(path: Path, card: Card, options: ReadOptions, converter: Converter) -> Reader:
+def _path_reader(path: Path, card: About, options: ReadOptions, converter: Converter) -> Reader:
     ending = path.suffix.lower()
     if not path.exists():
         raise UserError(f"'{path}' does not exist, and is not the name of a data set; expected a file, a folder or one")
@@ -241,8 +269,12 @@ def _path_reader(path: Path, card: Card, options: ReadOptions, converter: Conver
         state = path.stat()
         mark = f"{path.resolve()} {state.st_size} {state.st_mtime_ns}"
         return ListReader(converter.checked(read_features(path)), None, converter, mark)
+    if ending in SPARSE_ENDINGS:
+        from raretag.serve.sparse_reader import SparseFileReader  # few predictions need it
+
+        return SparseFileReader(path, converter)
     if ending not in ENDINGS:
-        known = ", ".join((*ENDINGS, *FEATURE_FILES))
+        known = ", ".join((*ENDINGS, *SPARSE_ENDINGS, *FEATURE_FILES))
         raise UserError(f"'{path.name}' ends in '{ending}'; raretag predicts for {known}, folders of images, data sets")
     trained = card.settings.data.options  # a file like that of training may need to be read as that was
     names = ("columns", "separator", "quotes") if ending in (".csv", ".tsv", ".tab") else ()
@@ -261,7 +293,7 @@ def _image_reader(path: Path, converter: Converter) -> ListReader:
     return ListReader([str(one) for one in files], [one.relative_to(path).as_posix() for one in files], converter)
 
 
-def _part_reader(data: Any, card: Card, part: str) -> PartReader:
+def _part_reader(data: Any, card: About, part: str) -> PartReader:
     """A part as training reads it: of the run's own data, or of other data with the same kind of inputs."""
     if part not in PARTS:
         raise UserError(f"there is no part '{part}'; {registry.nearest(part, PARTS)}")
@@ -275,7 +307,8 @@ def _part_reader(data: Any, card: Card, part: str) -> PartReader:
         given = data_of(str(data))
         same = all(trained.data.model_dump().get(key) == value for key, value in given.items())
         settings = trained.data if same else Data(**given, root=trained.data.root)
-    found = load_data(settings, trained.seed)
+    with registry.installed_only():
+        found = load_data(settings, trained.seed)
     raw = RawInputs.of(found)
     if raw.description != card.inputs or list(raw.shape) != card.input_shape:
         raise UserError(
@@ -287,8 +320,8 @@ def _part_reader(data: Any, card: Card, part: str) -> PartReader:
     return PartReader(items.inputs, items.labels.ids, mark)
 
 
-def _sentence_encoder(card: Card, options: ReadOptions) -> Path | None:
-    if options.encoder is not None or card.inputs.get("kind") != "encoder":
+def sentence_encoder(card: About, options: ReadOptions) -> Path | None:
+    if options.encoder is not None or card.inputs.get("kind") not in ("encoder", SIDE_BY_SIDE):
         return options.encoder
     folder = card.settings.data.options.get("encoder")
     return None if folder is None else Path(str(folder)).expanduser()

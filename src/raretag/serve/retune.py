@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +13,12 @@ from safetensors.torch import load_file
 from raretag.core.errors import UserError
 from raretag.data.sources import load as load_data
 from raretag.metrics.calibration import Goal
+from raretag.metrics.cut import Sample, fit_cut
 from raretag.metrics.decision_cuts import tune_out_of_fold
 from raretag.metrics.tuning import tune
 from raretag.runs import evidence
 from raretag.runs.card import Card, Decisions, read_card
+from raretag.runs.ranked_card import Decision, RankedCard, is_ranked, read_ranked_card
 
 LOGITS = "logits.safetensors"
 
@@ -28,8 +31,10 @@ def retune(
     threshold: float | None = None,
     calibrate: bool = True,
     validation: Any = None,
-) -> Card:
+) -> Card | RankedCard:
     """Write the card with new thresholds, all of it or nothing, and return it.
+
+    A run with very many labels has one threshold, and its goal is the precision or recall of all decisions together.
 
     Args:
         folder: A run folder with the logits of its validation items.
@@ -39,6 +44,8 @@ def retune(
         calibrate: Also calibrate probabilities.
         validation: Targets of the validation items. Default: from the data of the run's configuration.
     """
+    if is_ranked(folder):
+        return retune_ranked(Path(folder), goal, wanted, threshold)
     card = read_card(folder)
     if threshold is not None and not 0 <= threshold <= 1:
         raise UserError(f"the threshold is {threshold}; expected a probability between 0 and 1")
@@ -68,3 +75,21 @@ def retune(
         decisions["tuned"] = {"goal": "threshold", "wanted": threshold}
     Card.model_validate({**card.model_dump(), **decisions}).write(folder)
     return read_card(folder)
+
+
+def retune_ranked(folder: Path, goal: Goal, wanted: float | None, threshold: float | None) -> RankedCard:
+    """The same for a run with very many labels, from the ranked labels that it kept of its held-out items."""
+    card = read_ranked_card(folder)
+    if threshold is not None and not 0 <= threshold <= 1:
+        raise UserError(f"the threshold is {threshold}; expected a probability between 0 and 1")
+    kept = evidence.read(folder)
+    if "held_scores" not in kept:
+        raise UserError(f"'{folder / evidence.FILE}' with the held-out items is missing or not of this run")
+    parts = (kept[f"held_{name}"].numpy() for name in ("scores", "positives", "state", "truth"))
+    cut = fit_cut(Sample(*parts), goal, wanted, threshold)
+    tuned = {
+        "goal": "threshold" if threshold is not None else goal,
+        "wanted": wanted if threshold is None else threshold,
+    }
+    card.model_copy(update={"decision": Decision(**asdict(cut)), "tuned": tuned}).write(folder)
+    return read_ranked_card(folder)

@@ -1,8 +1,8 @@
-r"""Linear classifiers and a kernel of the items, with the shares that held-out folds give them. Ours.
+r"""Linear classifiers, a kernel of the items and a forest, with the shares that held-out folds give them. Ours.
 
 No paper. What it is made of: balanced logistic regression; the squared hinge of support vector machines (Fan et al.,
-LIBLINEAR, JMLR 2008); ridge regression on a Laplace kernel; the weights of learners by how they did on held-out items
-(stacked generalization, Wolpert 1992, but with one number per learner).
+LIBLINEAR, JMLR 2008); ridge regression on a Laplace kernel; extremely randomised trees (solvers/forest.py); the weights
+of learners by how they did on held-out items (stacked generalization, Wolpert 1992, but with one number per learner).
 
 Paper and code::
 
@@ -13,13 +13,18 @@ Paper and code::
     P          companions: which labels come with which
 
     1.  counted: what is observed. If no negative of a label is observed, all that is unknown counts as negative.
-    2.  share_v = exp(-t_v) / sum exp(-t);   a learner below 1 in 50 is left out
-    3.  o = sum share_v o_v;   o <- o + a o P', for the largest a of 0, 0.1, 0.2, 0.4 that is within half a standard
-        error of the best
-    4.  if o is below balanced logistic regression alone, that is used alone
-    5.  every learner is fitted to all items, and all is added up in the same way:
+    2.  share_v = exp(-t_v) / sum exp(-t) of lines and kernel;   a learner below 1 in 50 is left out
+    3.  o = sum share_v o_v;   with the forest o_f:   o <- (1 - g) o + g o_f, for the largest g of 0.4, 0.2, 0 that is
+        at most one standard error below g = 0, and not below balanced logistic regression alone
+    4.  o <- o + a o P', for the largest a of 0, 0.1, 0.2, 0.4 that is within half a standard error of the best
+    5.  if o is below balanced logistic regression alone, that is used alone
+    6.  every learner is fitted to all items, and all is added up in the same way:
             z = m + d (s + a P s),   s = sum share_v (z_v - m_v) / d_v,   m, d those of logistic regression
         so 0 is about where balanced weights would draw the line. A label without positives gets a low bias alone.
+
+A forest alone is worse than a line, so its share cannot follow from how it does alone; what counts is whether it helps
+the others. A share of 0.4 helped on sets of all kinds (docs/log.md). Its held-out scores come from a fifth of its
+trees, so the folds show less than it is worth.
 
 Companions are labels that come together; scores are moved by those of the labels that go with them. With n_c positives
 of label c among N items, co_cj items that have both c and j, and pi_j = n_j / N::
@@ -31,9 +36,10 @@ of label c among N items, co_cj items that have both c and j, and pi_j = n_j / N
 As P_cj = co_cj / (n_c + 1) - pi_j n_c / (n_c + 1), P is a matrix of the pairs that occur and a product of two vectors:
 it is never written out.
 
-All of it is linear in scores, so the result is one line and one kernel (models/heads/blended.py). There is no kernel
-for more than 8,000 items, or where the model would have to keep too many numbers. `effort`: quick is logistic
-regression and companions, by 3 folds and a short path; default has 5 folds, best 10.
+All of it is linear in scores, so the result is one line, one kernel and one forest (models/heads/blended.py). There is
+no kernel for more than 6,000 items, or where the model would have to keep too many numbers, and no forest where a
+hundred trees would take minutes. `effort`: quick is logistic regression and companions, by 3 folds and a short path;
+default has 5 folds, best 10.
 
 Reduces to:
     logistic_regression with effort=quick, but for how folds are dealt and a strength chosen.
@@ -61,6 +67,7 @@ from raretag.core.listener import Listener, Part
 from raretag.core.solver import Features, Solver
 from raretag.models.heads.blended import Blended
 from raretag.solvers.folds import HeldOut, Judge, Tried, along_path, behind, deal, is_close, mean
+from raretag.solvers.forest import FEWEST, Forest, affordable
 from raretag.solvers.kernel import too_large
 from raretag.solvers.learners import Fitted, Kernel, Learner, Line, Task, dense_rows, gathered
 from raretag.solvers.newton import Products
@@ -72,6 +79,8 @@ FOLDS = {"quick": 3, "default": 5, "best": 10}
 PLAIN = "logistic"  # the learner that a blend is never below
 LAST = 0.1  # of the time, more or less: the fits to all items
 FAINT = 0.02  # of the whole: a share that is not worth a fit
+FOREST = (0.4, 0.2)  # g
+HARM = 1.0  # standard errors that a blend with the forest may be below the one without
 COMPANIONS = (0.0, 0.1, 0.2, 0.4)  # a
 SMALLEST_ERROR = 1e-4  # of a difference of average precisions
 
@@ -80,7 +89,7 @@ class Blend(Solver):
     """`folds`: None stands for what the effort says."""
 
     head = "blended"
-    cross_fits = True
+    cross_fits = takes_sparse = True
 
     def __init__(
         self, *, effort: Literal["quick", "default", "best"] = "default", folds: int | None = None, seed: int = 0
@@ -109,17 +118,19 @@ class Blend(Solver):
             each = (1 - LAST) / len(learners)
             part = Part(listener, at * each, (at + 1) * each)
             tried[learner.name], means[learner.name] = along_path(
-                learner.held_out, learner.strengths, task.fold, judge, part.progress
+                learner.held_out, learner.strengths, task.fold, judge, part
             )
-        stack = stacked(tried, PLAIN, judge, task.fold)  # steps 2 to 4
+        stack = stacked(tried, PLAIN, judge, task.fold)  # steps 2 to 5
         fits = {one.name: one.fitted(tried[one.name].strength) for one in learners if one.name in stack.shares}
         level, scale = units(tried[PLAIN].held_out, positive)
-        total = summed(stack, fits, tried, positive)  # step 5
+        total = summed(stack, fits, tried, positive)  # step 6
         head.fill(scale[:, None] * total.weight, level + scale * total.bias)
         if total.of_items is not None:
             items = dense_rows(x, torch.arange(len(positive)))
             centre = items.mean(0) if task.products.dense else torch.zeros(items.shape[1])
             head.keep(items, centre, task.length, scale[:, None] * total.of_items)
+        if total.trees is not None and total.mixing is not None:
+            head.plant(total.trees, scale * total.mixing if total.mixing.ndim == 1 else scale[:, None] * total.mixing)
         self.found = self.described(tried, means, stack, left_out)
         listener.progress(1.0)
         return level + scale * stack.scores
@@ -128,13 +139,20 @@ class Blend(Solver):
         """Those that take part, and why others do not."""
         if self.effort == "quick":
             return [Line(task, PLAIN, "logistic", QUICK, balanced=True)], {}
-        lines: list[Learner] = [
+        found: list[Learner] = [
             Line(task, PLAIN, "logistic", LOGISTIC, balanced=True),
             Line(task, "hinge", "hinge", HINGE, balanced=False),
         ]
+        left_out = {}
         if reason := too_large(task.products.items, task.products.columns):
-            return lines, {"kernel": reason}
-        return [*lines, Kernel(task)], {}
+            left_out["kernel"] = reason
+        else:
+            found.append(Kernel(task))
+        if trees := affordable(task.products.items, task.products.columns, task.labels):
+            found.append(Forest(task, trees, self.seed))
+        else:
+            left_out["forest"] = f"{FEWEST} trees of {task.products.items:,} items would take too long"
+        return found, left_out
 
     def described(
         self, tried: dict[str, Tried], means: dict[str, dict[str, float]], stack: Stack, left_out: dict[str, str]
@@ -188,9 +206,12 @@ class Stack:
 
 
 def stacked(tried: Mapping[str, Tried], plain: str, judge: Judge, fold: Tensor) -> Stack:
-    """Shares by how close each learner is to the best, then companions; `plain` alone if that is better."""
-    shares = shares_of({name: one.precisions for name, one in tried.items()})
+    """Shares by how close each learner is to the best, then forest and companions; `plain` alone if that is better."""
+    shares = shares_of({name: one.precisions for name, one in tried.items() if name != Forest.name})
     scores = added(shares, {name: one.held_out.scores for name, one in tried.items()})
+    if Forest.name in tried:
+        g, scores = with_forest(scores, tried[Forest.name].held_out.scores, judge, mean(tried[plain].precisions))
+        shares = {**{name: (1 - g) * share for name, share in shares.items()}, **({Forest.name: g} if g else {})}
     moved = held_out_companions(scores, judge.positive, fold)
     precisions = {a: judge.precisions(scores + a * moved) for a in COMPANIONS}
     best = max(precisions.values(), key=mean)
@@ -200,6 +221,18 @@ def stacked(tried: Mapping[str, Tried], plain: str, judge: Judge, fold: Tensor) 
     if mean(precisions[a]) < alone:
         return Stack({plain: 1.0}, 0.0, tried[plain].held_out.scores, alone, means)
     return Stack(shares, a, scores + a * moved, mean(precisions[a]), means)
+
+
+def with_forest(scores: Tensor, forest: Tensor, judge: Judge, plain: float) -> tuple[float, Tensor]:
+    """The largest share of the forest that does no harm out of fold, and the scores with it."""
+    without = judge.precisions(scores)
+    for g in FOREST:
+        mixed = (1 - g) * scores + g * forest
+        found = judge.precisions(mixed)
+        below, error = behind(without, found)
+        if below <= HARM * error + 1e-12 and mean(found) >= plain:
+            return g, mixed
+    return 0.0, scores
 
 
 def shares_of(precisions: Mapping[str, Tensor]) -> dict[str, float]:
@@ -221,10 +254,12 @@ def added(shares: Mapping[str, float], scores: Mapping[str, Tensor]) -> Tensor:
 
 
 def summed(stack: Stack, fits: Mapping[str, Fitted], tried: Mapping[str, Tried], positive: Tensor) -> Fitted:
-    """s + a P s of the scores s = sum share (z - mean) / spread, as one line and one kernel."""
+    """s + a P s of the scores s = sum share (z - mean) / spread, as one line, one kernel and one forest."""
     weight = torch.zeros_like(next(iter(fits.values())).weight)
     bias = torch.zeros(len(weight))
     of_items: Tensor | None = None
+    trees: dict[str, Tensor] | None = None
+    mixing: Tensor | None = None
     for name, share in stack.shares.items():
         held, fit = tried[name].held_out, fits[name]
         factor = torch.where(held.spread > 0, share / torch.where(held.spread > 0, held.spread, 1.0), 0.0)  # [C]
@@ -232,12 +267,16 @@ def summed(stack: Stack, fits: Mapping[str, Fitted], tried: Mapping[str, Tried],
         bias += factor * (fit.bias - held.mean)
         if fit.of_items is not None:
             of_items = factor[:, None] * fit.of_items
+        if fit.trees is not None:
+            trees, mixing = fit.trees, factor
     if stack.companions:
         companions = Companions(positive)
         weight += stack.companions * companions.of(weight)
         bias += stack.companions * companions.of(bias[:, None])[:, 0]
         of_items = None if of_items is None else of_items + stack.companions * companions.of(of_items)
-    return Fitted(weight, bias, of_items)
+        if mixing is not None:
+            mixing = mixing.diag() + stack.companions * companions.of(mixing.diag())
+    return Fitted(weight, bias, of_items, trees, mixing)
 
 
 class Companions:

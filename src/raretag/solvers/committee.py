@@ -56,6 +56,7 @@ ENOUGH = 10  # training items for each column of the features
 
 class Committee(Solver):
     head = "with_skip"
+    takes_sparse = True
 
     def __init__(
         self,

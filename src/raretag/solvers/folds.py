@@ -21,6 +21,7 @@ import torch
 from torch import Tensor
 
 from raretag.core import chance
+from raretag.core.listener import Listener, Part
 
 WITHIN = 0.5  # standard errors that a simpler choice may be below the best
 CLEARLY = 2.0  # standard errors that are a fall, not luck
@@ -138,29 +139,30 @@ class Tried:
 
 
 def along_path(
-    fit: Callable[[float], Tensor],
+    fit: Callable[[float, Listener], Tensor],
     strengths: Sequence[float],
     fold: Tensor,
     judge: Judge,
-    progress: Callable[[float], None],
+    listener: Listener,
 ) -> tuple[Tried, dict[str, float]]:
     """The stiffest strength that is close to the best, and the mean average precision of each that was tried.
 
-    `fit` gives the held-out scores [N, C] of a strength. The path goes from stiff to loose. It ends when the precision
-    fell twice, or once by CLEARLY standard errors, or when the last FLAT strengths are all no better than close to a
-    stiffer one. Scores that are not close to the best so far are let go.
+    `fit` gives the held-out scores [N, C] of a strength and reports progress to a listener. The path goes from stiff
+    to loose. It ends when the precision fell twice, or once by CLEARLY standard errors, or when the last FLAT strengths
+    are all no better than close to a stiffer one. Scores that are not close to the best so far are let go.
     """
     best: Tried | None = None
     close: list[Tried] = []
     means: list[float] = []
     for at, strength in enumerate(strengths):
-        held_out = standardised(fit(strength), fold)
+        part = Part(listener, at / len(strengths), (at + 1) / len(strengths))
+        held_out = standardised(fit(strength, part), fold)
         new = Tried(strength, held_out, judge.precisions(held_out.scores))
         means.append(mean(new.precisions))
         if best is None or means[-1] > mean(best.precisions):
             best = new
         close = [one for one in [*close, new] if is_close(best.precisions, one.precisions)]
-        progress((at + 1) / len(strengths))
+        part.progress(1.0)
         below, error = behind(best.precisions, new.precisions)
         fell = below > CLEARLY * error + 1e-12 or (at >= 2 and means[at] < means[at - 1] < means[at - 2])
         if fell or at - strengths.index(close[0].strength) >= FLAT:

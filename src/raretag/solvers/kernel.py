@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from scipy import linalg
 from torch import Tensor
 
-MOST_ITEMS = 8_000  # time grows with their cube, memory with their square: 0.5 GB
+MOST_ITEMS = 6_000  # time grows with their cube, memory with their square: 0.3 GB
 MOST_NUMBERS = 2**26  # items x columns that a model keeps: 256 MB
 Floats = NDArray[np.float32]
 

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from raretag.core import processes
+from raretag.core.listener import Listener
 from raretag.core.targets import Targets
 from raretag.solvers.kernel import KernelRidge, centred_labels
 from raretag.solvers.newton import Loss, Products, label_blocks, loss_weights, minimise
@@ -20,7 +21,7 @@ _SPARSE = 0.2  # features of which no more are filled are kept as a sparse matri
 KEPT = 2**27  # weights of all folds that are kept as starts of the next strength: 0.5 GB
 
 
-def gathered(features: Iterator[tuple[Tensor, Targets]]) -> tuple[Any, Tensor, Tensor]:
+def gathered(features: Iterator[tuple[Any, Targets]]) -> tuple[Any, Tensor, Tensor]:
     """Features [N, D], sparse if they mostly are; which labels are positive [N, C]; which are observed."""
     from scipy import sparse
 
@@ -28,12 +29,16 @@ def gathered(features: Iterator[tuple[Tensor, Targets]]) -> tuple[Any, Tensor, T
     positives, observed = [], []
     thin = alone = processes.count() == 1
     for x, targets in features:
-        x = x.detach().float()
-        x = x.cpu() if alone else x  # several processes exchange rows where their devices are
-        thin = thin and int((x != 0).sum()) <= _SPARSE * x.numel()
+        if isinstance(x, Tensor):
+            x = x.detach().float()
+            x = x.cpu() if alone else x  # several processes exchange rows where their devices are
+            thin = thin and int((x != 0).sum()) <= _SPARSE * x.numel()
+            blocks.append(sparse.csr_array(x.numpy()) if thin else x)
+        else:
+            thin = thin and x.nnz <= _SPARSE * x.shape[0] * x.shape[1]
+            blocks.append(x)
         if not thin:
             blocks = [block if isinstance(block, Tensor) else torch.from_numpy(block.toarray()) for block in blocks]
-        blocks.append(sparse.csr_array(x.numpy()) if thin else x)
         positives.append(targets.observed & (targets.positive > 0.5))
         observed.append(targets.observed)
     x = sparse.csr_array(sparse.vstack(blocks)) if thin else processes.rows(torch.cat(blocks)).cpu()
@@ -74,11 +79,13 @@ class Task:
 
 @dataclass(frozen=True)
 class Fitted:
-    """z = W x + b + V k(x)."""
+    """z = W x + b + V k(x) + M sqrt(f(x))."""
 
     weight: Tensor  # W [C, D]
     bias: Tensor  # b [C]
     of_items: Tensor | None = None  # V [C, N]
+    trees: dict[str, Tensor] | None = None  # the tables of f (models/heads/trees.py)
+    mixing: Tensor | None = None  # M: [C], or [C, C]; None: 1
 
 
 class Learner(ABC):
@@ -86,7 +93,7 @@ class Learner(ABC):
     strengths: tuple[float, ...]  # from stiff to loose
 
     @abstractmethod
-    def held_out(self, strength: float) -> Tensor:
+    def held_out(self, strength: float, listener: Listener) -> Tensor:
         """[N, C] scores of each item by a solution that was fitted to the other folds."""
 
     @abstractmethod
@@ -102,7 +109,7 @@ class Line(Learner):
         self.keeps = task.labels * task.products.columns * task.folds <= KEPT
         self.starts: dict[tuple[int, int], Tensor] = {}
 
-    def held_out(self, strength: float) -> Tensor:
+    def held_out(self, strength: float, listener: Listener) -> Tensor:
         task = self.task
         scores = torch.zeros(task.positive.shape)
         for fold in range(task.folds):
@@ -113,6 +120,7 @@ class Line(Learner):
                 scores[held, block] = z[held]
                 if self.keeps:
                     self.starts[fold, block.start] = theta
+            listener.progress((fold + 1) / task.folds)
         return scores
 
     def fitted(self, strength: float) -> Fitted:
@@ -149,7 +157,7 @@ class Kernel(Learner):
         self.ridge = KernelRidge(task.products.x, task.length)
         self.y = centred_labels(task.positive, task.counted)
 
-    def held_out(self, strength: float) -> Tensor:
+    def held_out(self, strength: float, listener: Listener) -> Tensor:
         return self.ridge.held_out(self.y, 1 / strength, self.task.fold)
 
     def fitted(self, strength: float) -> Fitted:

@@ -10,8 +10,9 @@ Paper and code::
     L_c = 1/2 |w_c|^2 + K sum s log(1 + exp(-(2y - 1)(w_c x + b_c)))
 
 One K for all labels: the one with the best mean average precision on held-out folds of the training items, along a
-path that ends when it fell twice. What is unknown counts as negative, in the loss and in that choice. A label without
-positives gets a low bias and no weights.
+path that ends when it fell twice. With `by_fold` the items of a fold are ranked among themselves, along a wider path;
+else those of all folds together, whose solutions have different levels. What is unknown counts as negative, in the loss
+and in that choice. A label without positives gets a low bias and no weights.
 
 Reduces to:
     scikit-learn's LogisticRegression(C=K, class_weight="balanced") of each label.
@@ -40,14 +41,14 @@ from raretag.solvers.regression import Tried, choose, solved
 class LogisticRegression(Solver):
     """`strength` is scikit-learn's C; None chooses it on `folds` held-out folds."""
 
-    cross_fits = True
+    cross_fits = takes_sparse = True
 
-    def __init__(self, *, strength: float | None = None, folds: int = 3, seed: int = 0) -> None:
+    def __init__(self, *, strength: float | None = None, folds: int = 3, by_fold: bool = False, seed: int = 0) -> None:
         if folds < 2 or (strength is not None and strength <= 0):
             raise UserError(
                 f"folds is {folds} and strength {strength}; expected 2 folds or more, and a strength above 0"
             )
-        self.strength, self.folds, self.seed = strength, folds, seed
+        self.strength, self.folds, self.by_fold, self.seed = strength, folds, by_fold, seed
         self.chosen: float | None = None
         self.tried: Tried = {}
 
@@ -59,7 +60,7 @@ class LogisticRegression(Solver):
         positive = found.float()
         self.chosen, held_out = self.strength, None
         if self.chosen is None:
-            choice = choose(x, positive, self.folds, self.seed, listener=listener)
+            choice = choose(x, positive, self.folds, self.seed, listener=listener, by_fold=self.by_fold)
             self.chosen, self.tried, held_out = choice.strength, choice.tried, choice.held_out
         theta = solved(x, positive, self.chosen)
         with torch.no_grad():
@@ -71,4 +72,5 @@ class LogisticRegression(Solver):
         return {} if self.chosen is None else {"strength": self.chosen}
 
     def learned(self) -> dict[str, Any]:
-        return {"strength": self.chosen, "held_out_mAP": self.tried}
+        best = {"out_of_fold_mAP": max(self.tried.values())} if self.tried else {}
+        return {"strength": self.chosen, "held_out_mAP": self.tried, **best}

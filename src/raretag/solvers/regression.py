@@ -14,6 +14,8 @@ from raretag.core.listener import SILENT, Listener
 from raretag.solvers.newton import Products, label_blocks, loss_weights, minimise
 
 STRENGTHS = (0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0)  # times the mean of |x|^2: K if rows have length 1
+WIDE = (0.003, 0.01, *STRENGTHS, 300.0)
+USUAL = 1.0  # a wide path goes on to here, as a few stiff strengths may differ by luck alone
 Tried = dict[str, float]  # mean average precision on held-out folds, 0 to 1, of each strength that was tried
 
 
@@ -31,36 +33,40 @@ def choose(
     seed: int,
     counted: Tensor | None = None,
     listener: Listener = SILENT,
+    *,
+    by_fold: bool = False,
 ) -> Choice:
     """The strength with the best mean average precision, along a path that ends when that fell twice.
 
     `counted` [N, C] bool: what is trained on. All entries are judged, as if what is not positive were negative. The
-    `listener` gets the share of the path that is done.
+    `listener` gets the share of the path that is done. `by_fold`: a fold's items are ranked among themselves, along a
+    wider path; else those of all folds together, whose solutions have different levels.
     """
     if len(positive) < 2:
         raise UserError(
             f"{len(positive)} training items; logistic regression holds some of them out and wants 2 or more"
         )
-    fold = chance.permutation(len(positive), seed, 7) % folds  # [N]
+    fold = random_folds(len(positive), folds, seed)
+    strengths = WIDE if by_fold else STRENGTHS
     starts: list[Tensor | None] = [None] * folds
     products = Products(x)
     tried: list[float] = []
-    best, held_out = STRENGTHS[0], torch.zeros_like(positive)
-    for at, one in enumerate(STRENGTHS):
+    best, held_out = strengths[0], torch.zeros_like(positive)
+    for at, one in enumerate(strengths):
         z = torch.zeros_like(positive)
         for k in range(folds):
             starts[k], logits = solved_with_logits(
                 products, positive, products.unit * one, starts[k], 1e-2, counted, fold != k
             )
             z[fold == k] = logits[fold == k]
-            listener.progress((at * folds + k + 1) / (len(STRENGTHS) * folds))
-        precision = float(mean_precision(z, positive))
+            listener.progress((at * folds + k + 1) / (len(strengths) * folds))
+        precision = fold_precision(z, positive, fold) if by_fold else float(mean_precision(z, positive))
         if not any(before >= precision for before in tried):
             best, held_out = one, z
         tried.append(precision)
-        if at >= 2 and tried[at] < tried[at - 1] < tried[at - 2]:
+        if at >= 2 and tried[at] < tried[at - 1] < tried[at - 2] and (one > USUAL or not by_fold):
             break
-    by_strength = {f"{one:g}": value for one, value in zip(STRENGTHS, tried, strict=False) if value == value}
+    by_strength = {f"{one:g}": value for one, value in zip(strengths, tried, strict=False) if value == value}
     return Choice(products.unit * best, by_strength, held_out)
 
 
@@ -99,3 +105,31 @@ def mean_precision(z: Tensor, positive: Tensor) -> Tensor:
     precision = hit.cumsum(0) / torch.arange(1, len(z) + 1).to(z)[:, None]
     some = positive.sum(0) > 0
     return ((precision * hit).sum(0) / positive.sum(0))[some].mean()
+
+
+def random_folds(items: int, folds: int, seed: int) -> Tensor:
+    """[N] the fold of each item."""
+    return chance.permutation(items, seed, 7) % folds
+
+
+def fold_precision(z: Tensor, positive: Tensor, fold: Tensor) -> float:
+    """Mean over labels of the average precision of held-out scores z [N, C], a mean over the folds that can tell.
+
+    A fold's items are ranked among themselves, as its solution has a level and a spread of its own. A fold can tell of
+    a label that has a positive in it and one outside. Labels go in blocks, to bound the memory.
+    """
+    numbers, total = torch.zeros(positive.shape[1]), torch.zeros(positive.shape[1])
+    count = positive.sum(0)
+    for one in fold.unique():
+        rows = (fold == one).nonzero().flatten()
+        places = torch.arange(1, len(rows) + 1, dtype=torch.float32)[:, None]
+        for block in torch.arange(positive.shape[1]).split(max(1, 2**24 // len(rows))):
+            y = positive[rows][:, block].float()
+            hit = y.gather(0, torch.argsort(z[rows][:, block], dim=0, descending=True, stable=True))
+            here = y.sum(0)
+            tells = (here > 0) & (here < count[block])
+            found = (hit.cumsum(0) / places * hit).sum(0) / here.clamp(min=1)
+            numbers[block] += tells
+            total[block] += torch.where(tells, found, 0.0)
+    some = numbers > 0
+    return float((total[some] / numbers[some]).mean()) if some.any() else 0.0

@@ -17,6 +17,7 @@ from typing import Any
 from raretag.config.settings import Config
 from raretag.core.errors import UserError
 from raretag.core.files import write_text
+from raretag.core.spreadsheets import guarded, unguarded
 from raretag.data.sources import find_source, load
 from raretag.labels import corrections
 from raretag.labels.corrections import Places, State
@@ -70,7 +71,8 @@ def _csv(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
         if lacking:
             raise UserError(f"{path.name} has no column {', '.join(lacking)}; expected item, label and answer")
         for row in reader:
-            yield f"{path.name}, line {reader.line_num}", row
+            cells = {name: unguarded(cell) if isinstance(cell, str) else cell for name, cell in row.items()}
+            yield f"{path.name}, line {reader.line_num}", cells
 
 
 def _jsonl(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -221,7 +223,9 @@ def write_log(path: Path, merged: Merged) -> None:
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(("item", "label", "before", "after", "outcome", "reason"))
-    writer.writerows((x.item, x.label, x.before, x.after, x.outcome, x.reason) for x in merged.lines)
+    writer.writerows(
+        [guarded(word) for word in (x.item, x.label, x.before, x.after, x.outcome, x.reason)] for x in merged.lines
+    )
     write_text(path, text.getvalue())
 
 

@@ -12,19 +12,22 @@ from pathlib import Path
 import numpy as np
 
 from raretag.config.settings import Config, checked, compose, data_of, put
+from raretag.core import registry
 from raretag.core.errors import UserError
 from raretag.core.listener import SILENT, Listener
 from raretag.core.protocols import PreviewsItems
 from raretag.data.dataset import DataSet
 from raretag.data.sources import find_source, group_counts, load
 from raretag.engine.auto import all_will_teach
-from raretag.engine.out_of_fold import out_of_fold
+from raretag.engine.out_of_fold import out_of_fold, ranked_out_of_fold
 from raretag.labels.corrections import Places
 from raretag.labels.counts import groups
 from raretag.runs.card import read_card
+from raretag.runs.ranked_card import is_ranked, read_labels, read_ranked_card
 from raretag.runs.run import Run
 from raretag.suggestions.answers import NO, YES, Answer, read
 from raretag.suggestions.listing import Suggestion, Suggestions
+from raretag.suggestions.ranked import list_ranked
 from raretag.suggestions.selection import list_suggestions
 
 _MOST_ENTRIES = 400_000_000  # N x C; scores of all entries are held in memory
@@ -39,6 +42,7 @@ class SuggestOptions:
     wrong: int = 50  # suggestions of wrong labels, at most
     label_frequency: float | None = None  # share of the true positives that are marked, if it is known
     folds: int = 5  # trainings; each scores the items that it was not trained on
+    teach: bool = False  # what teaches rare labels most, not what is likeliest
 
     def __post_init__(self) -> None:
         if not 0 <= self.quota <= 1:
@@ -124,7 +128,11 @@ class _Trained:
             raise UserError(
                 f"'{folder}' is not a run folder (no config.yaml in it); `raretag train --out {folder}` makes one"
             )
-        labels = read_card(folder).labels if (folder / "card.json").is_file() else []
+        labels: list[str] = []
+        if is_ranked(folder):
+            labels = list(read_labels(folder, read_ranked_card(folder)).names)
+        elif (folder / "card.json").is_file():
+            labels = read_card(folder).labels
         return cls(compose(folder / "config.yaml", []), labels, folder)
 
     def check_labels(self, data: DataSet) -> None:
@@ -155,18 +163,31 @@ def suggest_for(
     """Suggestions for the training items of `config`, and its data; scores of finished folds are kept in `folder`."""
     options = options or SuggestOptions()
     data = load(config.data, config.seed) if data is None else data
+    members = groups(group_counts(data), config.group_edges)
+    if registry.room_of("methods", config.method.name) == "ranking":
+        return list_ranked(
+            ranked_out_of_fold(config, data, folder, folds=options.folds, listener=listener),
+            data.train.labels,
+            {name: some.numpy() for name, some in members.items()},
+            most=options.most,
+            quota=options.quota,
+            label_frequency=options.label_frequency,
+            answered=answered,
+            seed=config.seed,
+        ), data
     entries = len(data.train) * data.train.labels.labels
     if entries > _MOST_ENTRIES:
         raise UserError(f"{entries:,} entries are too many to be scored at once; expected {_MOST_ENTRIES:,} at most")
     found = list_suggestions(
         out_of_fold(config, data, folder, folds=options.folds, listener=listener).numpy().astype(np.float64),
         data.train.labels,
-        groups(group_counts(data), config.group_edges),
+        members,
         most=options.most,
         quota=options.quota,
         label_frequency=options.label_frequency,
         wrong=options.wrong,
         answered=answered,
+        teach=options.teach,
         seed=config.seed,
     )
     return found, data

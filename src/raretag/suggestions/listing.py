@@ -6,14 +6,16 @@ import csv
 import io
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, overload
 
 from raretag.core.errors import UserError
 from raretag.core.files import write_json, write_text
+from raretag.core.spreadsheets import guarded
 from raretag.suggestions.promise import Audit, Promise
 
+LOCAL_FILES = "/data/local-files/?d="  # how Label Studio opens files below LABEL_STUDIO_LOCAL_FILES_DOCUMENT_ROOT
 FILES = ("suggestions.csv", "suggestions.jsonl", "label-studio.json", "label-studio.xml", "summary.json")
 Previews = Mapping[str, Mapping[str, str]]  # by item: {"text": ...} or {"image": ...}
 
@@ -31,6 +33,7 @@ class Suggestion:
     group: str
     audit: int | None = None  # the place in a random order: answering 1, 2, 3, ... is a random sample
     answer: str = ""
+    turn: int | None = None  # the place in the order that teaches rare labels soonest
 
 
 @dataclass(frozen=True)
@@ -41,8 +44,8 @@ class Suggestions(Sequence[Suggestion]):
     >>> found[0].label, len(found.missing)
     ('sea', 1)
     >>> print(found.to_csv())
-    rank,item,label,kind,was,probability,group,audit,answer
-    1,a.jpg,sea,missing,unknown,0.93,head,1,
+    rank,item,label,kind,was,probability,group,audit,answer,turn
+    1,a.jpg,sea,missing,unknown,0.93,head,1,,
     <BLANKLINE>
     """
 
@@ -83,14 +86,20 @@ class Suggestions(Sequence[Suggestion]):
                 **asdict(one),
                 "probability": round(one.probability, 4),
                 "audit": "" if one.audit is None else one.audit,
+                "turn": "" if one.turn is None else one.turn,
                 **self.previews.get(one.item, {}),
             }
             for one in self.suggestions
         ]
 
-    def to_csv(self, path: Path | str | None = None) -> str:
-        """The list as CSV, with an empty column `answer` for people to fill in; also written to `path`, if given."""
+    def to_csv(self, path: Path | str | None = None, *, raw: bool = False) -> str:
+        """The list as CSV, with an empty column `answer` for people to fill in; also written to `path`, if given.
+
+        Texts that a spreadsheet would run as a formula get an apostrophe in front, unless `raw`.
+        """
         rows = self.rows()
+        if not raw:
+            rows = [{name: guarded(x) if isinstance(x, str) else x for name, x in row.items()} for row in rows]
         names = [field.name for field in fields(Suggestion)]
         names += [name for name in ("text", "image") if any(name in row for row in rows)]
         text = io.StringIO()
@@ -122,21 +131,56 @@ def refuse_existing(folder: Path, *, overwrite: bool) -> None:
         raise UserError(f"'{there}' exists and may hold answers; replace it with --overwrite, or name another --out")
 
 
-def write_all(folder: Path, found: Suggestions, about: dict[str, Any]) -> None:
-    """All files of a list into a folder; `about` goes to the summary."""
+def write_all(
+    folder: Path, found: Suggestions, about: dict[str, Any], images: str = LOCAL_FILES, *, raw_cells: bool = False
+) -> None:
+    """All files of a list into a folder; `about` goes to the summary, `images` before paths for Label Studio."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise UserError(f"the folder '{folder}' cannot be made: {error.strerror}") from None
-    found.to_csv(folder / FILES[0])
+    found.to_csv(folder / FILES[0], raw=raw_cells)
     write_text(folder / FILES[1], "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in found.rows()))
-    write_json(folder / FILES[2], [task_of(one, found.previews) for one in found])
+    write_json(folder / FILES[2], [task_of(one, found.previews, images) for one in found])
     write_text(folder / FILES[3], page_of(found.previews))
     write_json(folder / FILES[4], {**about, **found.summary()})
 
 
-def task_of(one: Suggestion, previews: Previews) -> dict[str, Any]:
+def opened(path: str, prefix: str = LOCAL_FILES) -> str:
+    """The address under which Label Studio opens an image; one that is an address already stays.
+
+    >>> opened("photos/a.jpg"), opened("photos/a.jpg", "https://example.org/")
+    ('/data/local-files/?d=photos/a.jpg', 'https://example.org/photos/a.jpg')
+    """
+    return path if "://" in path or path.startswith("/data/") else prefix + path.lstrip("/")
+
+
+def read_all(folder: Path) -> tuple[Suggestions, dict[str, Any]]:
+    """What `write_all` wrote: the list, and its summary."""
+    names = [field.name for field in fields(Suggestion)]
+    try:
+        lines = (folder / FILES[1]).read_text(encoding="utf-8").splitlines()
+        about = json.loads((folder / FILES[4]).read_text(encoding="utf-8"))
+        rows = [json.loads(line) for line in lines if line.strip()]
+        found = [Suggestion(**{name: row.get(name, "") for name in names}) for row in rows]
+        found = [replace(one, audit=one.audit or None, turn=one.turn or None) for one in found]
+        promises = [Promise.read(one) for one in about["promises"]]
+        of_wrong = about["promise_of_wrong"] and Promise.read(about["promise_of_wrong"])
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise UserError(
+            f"'{folder}' holds no list of suggestions that can be read ({error}); `raretag suggest` makes one"
+        ) from None
+    previews = {row["item"]: {name: row[name] for name in ("text", "image") if name in row} for row in rows}
+    kept = about.get("kept")
+    frequency = None if kept is None else (kept["median"], *kept["interval"])
+    return Suggestions(found, promises, of_wrong, None, about.get("assumption", ""), frequency, previews), about
+
+
+def task_of(one: Suggestion, previews: Previews, images: str = LOCAL_FILES) -> dict[str, Any]:
     """One task per suggestion: yes, no and unsure are then three different answers."""
+    shown = dict(previews.get(one.item, {}))
+    if "image" in shown:
+        shown["image"] = opened(shown["image"], images)
     likely = one.probability >= 0.5
     guess = "yes" if (one.was != "positive") == likely else "no"
     result = {"from_name": "answer", "to_name": "item", "type": "choices", "value": {"choices": [guess]}}
@@ -150,7 +194,7 @@ def task_of(one: Suggestion, previews: Previews) -> dict[str, Any]:
             "probability": round(one.probability, 4),
             "audit": one.audit,
             "text": one.item,
-            **previews.get(one.item, {}),
+            **shown,
         },
         "predictions": [{"model_version": "raretag", "score": round(one.probability, 4), "result": [result]}],
     }

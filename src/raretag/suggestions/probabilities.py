@@ -102,7 +102,7 @@ def estimate_probabilities(
     usable = observed & positive.any(axis=0)
     ratio = estimate_ratio(t, positive, observed)
     return EntryProbabilities(
-        t, positive, negative, candidates, estimate_label_frequency(t[usable], positive[usable]), ratio
+        t, positive, negative, candidates, estimate_label_frequency(t[usable], positive[usable], complete=True), ratio
     )
 
 

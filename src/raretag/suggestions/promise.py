@@ -17,20 +17,20 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.special import expit
+from scipy.special import expit, ndtri
 from scipy.stats import beta
 
 from raretag.suggestions.answers import NO, YES, Answer
 from raretag.suggestions.label_frequency import Bools, Floats, LabelFrequency
 
-MASS = 0.95
+MASS = 0.9
 _DRAWS = 4000
 _PRIOR = 3.0  # deviation of the shift before anybody has answered
 
 
 @dataclass(frozen=True)
 class Promise:
-    """The expected share of right suggestions among the first `size`, and its 95 % interval."""
+    """The expected share of right suggestions among the first `size`, and its 90 % interval."""
 
     size: int
     expected: float
@@ -41,6 +41,12 @@ class Promise:
     def of_draws(cls, size: int, draws: Floats) -> Promise:
         low, expected, high = np.quantile(np.clip(draws, 0.0, 1.0), [(1 - MASS) / 2, 0.5, (1 + MASS) / 2])
         return cls(size, float(expected), float(low), float(high))
+
+    @classmethod
+    def read(cls, content: dict[str, Any]) -> Promise:
+        """From `as_dict`."""
+        low, high = content["interval"]
+        return cls(int(content["size"]), float(content["expected"]), float(low), float(high))
 
     def covers(self, precision: float) -> bool:
         return self.low <= precision <= self.high
@@ -84,6 +90,30 @@ def from_probabilities(size: int, log_odds: Floats, shift: float, deviation: flo
     each = 1 / (1 + np.exp(-(log_odds[None, :] + shifts[:, None])))
     right = (generator.random(each.shape) < each).mean(axis=1)
     return Promise.of_draws(size, right)
+
+
+def of_part(whole: Promise, listed: Floats, part: Floats) -> Promise:
+    """What the promise of a whole list says of a part of it; both are log odds of the suggestions.
+
+    The ends of the whole list's interval are shifts of all its log odds; the part has the same shift, and chance of its
+    own, as it is smaller.
+    """
+    ends = [_shift_to(listed, share) for share in (whole.low, whole.expected, whole.high)]
+    generator = np.random.default_rng(0)
+    normal = generator.normal(size=400)
+    # two half-normals, so that as much lies beyond either end as before
+    shifts = ends[1] + np.where(normal < 0, ends[1] - ends[0], ends[2] - ends[1]) * normal / ndtri((1 + MASS) / 2)
+    each = expit(part[None, :] + shifts[:, None])
+    return Promise.of_draws(len(part), (generator.random(each.shape) < each).mean(axis=1))
+
+
+def _shift_to(log_odds: Floats, share: float) -> float:
+    """The shift of all log odds that makes `share` of them right, on average."""
+    low, high = -30.0, 30.0
+    for _ in range(60):
+        middle = (low + high) / 2
+        low, high = (middle, high) if float(expit(log_odds + middle).mean()) < share else (low, middle)
+    return (low + high) / 2
 
 
 def exact(right: int, answered: int) -> Promise:

@@ -18,9 +18,11 @@ from raretag.suggestions.label_frequency import NEVER, Bools, Floats
 from raretag.suggestions.listing import Suggestion, Suggestions
 from raretag.suggestions.probabilities import EntryProbabilities, estimate_probabilities
 from raretag.suggestions.promise import Audit, Promise, audit_answers, from_probabilities
+from raretag.suggestions.teaching import teaching_order
 
 CUTS = (50, 100, 200, 500, 1000, 2000, 5000)
 _PURPOSE = int.from_bytes(b"audit", "big")
+_POOL = 8  # candidates for each suggestion that teaches
 _LIKELY_WRONG = 0.05  # below this nobody wants to look at an observed label again
 
 
@@ -76,6 +78,15 @@ def _deal(scores: Floats, chosen: Bools, places: int) -> None:
         chosen[rows[np.isfinite(scores[rows, label])], label] = True
 
 
+def pick_teaching(entries: EntryProbabilities, logits: Floats, most: int) -> Picked:
+    """`most` candidates that teach most; like all picked entries they stand with the highest t first."""
+    pool = pick(entries.t, entries.candidates, _POOL * most, 0.5)
+    p = entries.probability(entries.t[pool.row, pool.label])
+    order = teaching_order(p, pool.label, entries.positive.sum(axis=0), logits[pool.row])[:most]
+    chosen = np.sort(order)  # the pool has the highest first
+    return Picked(pool.row[chosen], pool.label[chosen], np.zeros(len(chosen), np.bool_))
+
+
 def list_suggestions(
     logits: Floats,
     labels: LabelStore,
@@ -86,6 +97,7 @@ def list_suggestions(
     label_frequency: float | None = None,
     wrong: int = 50,
     answered: Sequence[Answer] = (),
+    teach: bool = False,
     seed: int = 0,
 ) -> Suggestions:
     """Missing positives and wrong labels, each list with the likeliest first.
@@ -99,16 +111,20 @@ def list_suggestions(
         label_frequency: The share of the true positives that are marked, if it is known.
         wrong: How many observed labels to doubt at most.
         answered: Answers to an earlier list of the same labels.
+        teach: Choose what teaches rare labels most (`teaching_order`), not what is likeliest; `quota` is not used.
         seed: Of the random order in which an audit goes through the list.
     """
     entries = estimate_probabilities(logits, labels.targets(), label_frequency)
     audit, done = _audited(entries, labels, answered)
     entries = replace(entries, candidates=entries.candidates & ~done)
-    picked = pick(entries.t, entries.candidates, most, quota)
+    marked = entries.positive.sum(axis=0)
+    picked = pick_teaching(entries, logits, most) if teach else pick(entries.t, entries.candidates, most, quota)
     log_odds = _log_odds(entries, entries.t[picked.row, picked.label]) + (audit.shift if audit else 0.0)
     group_of = {int(label): name for name, members in groups.items() for label in members}
     order = chance.permutation(len(picked), _PURPOSE, seed).tolist()
     place = {row: number for number, row in enumerate(order, start=1)}
+    lessons = teaching_order(expit(log_odds), picked.label, marked, logits[picked.row])
+    turn = {row: number for number, row in enumerate(lessons.tolist(), start=1)}
     was = "unknown" if labels.observed_share < 1 else "negative"
     found = [
         Suggestion(
@@ -120,6 +136,7 @@ def list_suggestions(
             float(expit(log_odds[number])),
             group_of.get(int(picked.label[number]), ""),
             place[number],
+            turn=turn[number],
         )
         for number in range(len(picked))
     ]

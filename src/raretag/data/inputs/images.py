@@ -7,7 +7,7 @@ import os
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import IO, Any, Literal
 
 import numpy as np
 import torch
@@ -136,7 +136,7 @@ def normalised(images: Tensor) -> Tensor:
     return (images - torch.tensor(MEAN)[:, None, None]) / torch.tensor(STD)[:, None, None]
 
 
-def square(path: str, side: int, fit: Fit = "resize") -> NDArray[np.uint8]:
+def square(path: str | IO[bytes], side: int, fit: Fit = "resize") -> NDArray[np.uint8]:
     """One image as [side, side, 3]: its sides resized, or the middle square of it."""
     try:
         with opened(path) as image:
@@ -153,7 +153,7 @@ def squared(image: Image.Image, side: int, fit: Fit) -> NDArray[np.uint8]:
     return np.asarray(image.resize((side, side), Image.Resampling.BILINEAR))
 
 
-def opened(path: str) -> Image.Image:
+def opened(path: str | IO[bytes]) -> Image.Image:
     image = Image.open(path, formats=FORMATS)
     if image.width * image.height > MOST_PIXELS:
         image.close()

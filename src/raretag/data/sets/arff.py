@@ -21,6 +21,7 @@ import numpy as np
 from scipy import sparse
 
 from raretag.core.errors import UserError
+from raretag.data import limits
 from raretag.data.files import lines, parse_xml, shown, wrong
 from raretag.data.sets.named import TESTED, FeatureRows, Part, part
 from raretag.labels.store import LabelStore
@@ -29,7 +30,7 @@ FILES = ()
 MOST_ATTRIBUTES = 2_000_000
 _NAME = r"""('(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|[^\s{]+)"""
 _ATTRIBUTE = re.compile(rf"@attribute\s+{_NAME}\s*(\S.*)", re.IGNORECASE)
-_WORD = re.compile(r"""\s*('(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|[^,'"]*?)\s*(?:,|$)""")
+_QUOTED = re.compile(r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*\"""")
 _MEKA = re.compile(r"-C\s+(-?\d{1,9})\b")
 _STATES = {"0": 0.0, "1": 1.0, "false": 0.0, "true": 1.0, "no": 0.0, "yes": 1.0}
 
@@ -59,6 +60,8 @@ def arff_part(name: str, path: Path, labels: Path | None) -> Part:
     known = part(name, found.features, found.positives, found.label_names)
     if not any(found.unknown):
         return known
+    items, labels_ = len(known.labels), known.labels.labels
+    limits.refuse_large(path, 4 * items * labels_, f"{items:,} items x {labels_:,} labels, of which some are unknown,")
     values = known.labels.dense()
     for row, unknown in enumerate(found.unknown):
         values[row, unknown] = float("nan")
@@ -277,14 +280,16 @@ def words(path: Path, text: str, number: int) -> list[str]:
     if "'" not in text and '"' not in text:
         return [word.strip() for word in text.split(",")]
     found, place = [], 0
-    while place <= len(text):
-        match = _WORD.match(text, place)
-        if match is None:
+    while place >= 0:  # by hand: an expression for all of it takes the cube of the length of a run of blanks
+        while text[place : place + 1].isspace():
+            place += 1
+        quoted = _QUOTED.match(text, place)
+        comma = text.find(",", quoted.end() if quoted else place)
+        rest = text[quoted.end() if quoted else place : comma if comma >= 0 else None].strip()
+        if (quoted and rest) or "'" in rest or '"' in rest:
             raise wrong(path, f"{shown(text)} has quotes that do not match", number)
-        found.append(plain(match[1]))
-        if match.end() == len(text) and not match[0].endswith(","):
-            break
-        place = match.end()
+        found.append(plain(quoted[0]) if quoted else rest)
+        place = comma + 1 or -1
     return found
 
 

@@ -211,16 +211,19 @@ def read_sheet(path: Path) -> Bytes:
             if image.mode != "RGB" or image.width != 1024 or not 0 < image.height <= 50_000:
                 raise wrong(path, f"is {image.width} x {image.height}, {image.mode}; expected RGB rows of 1024 pixels")
             pixels = np.asarray(image)
-    except (OSError, UnidentifiedImageError, SyntaxError, Image.DecompressionBombError) as error:
+    except (OSError, UnidentifiedImageError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
+        if isinstance(error, UserError):
+            raise
         raise wrong(path, f"is not a PNG image that can be read: {error}") from None
     return np.ascontiguousarray(pixels.reshape(-1, 32, 32, 3).transpose(0, 3, 1, 2))
 
 
 def read_sheet_labels(path: Path, items: int, labels: int) -> Bytes:
     """The label of each image from a JSON list."""
+    text = read_text(path, 4 * MEGABYTE)
     try:
-        found = json.loads(read_text(path, 4 * MEGABYTE))
-    except (json.JSONDecodeError, RecursionError) as error:
+        found = json.loads(text)
+    except (ValueError, RecursionError) as error:
         raise wrong(path, f"is not JSON: {error}") from None
     if not isinstance(found, list) or not all(type(label) is int and 0 <= label < 256 for label in found):
         raise wrong(path, "does not hold a list of label numbers")

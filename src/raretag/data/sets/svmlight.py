@@ -9,7 +9,7 @@ Without a test file a stratified part of the items is held out for it; `test` ma
 from __future__ import annotations
 
 from array import array
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ import numpy as np
 from scipy import sparse
 
 from raretag.core.errors import UserError
+from raretag.data import limits
 from raretag.data.files import lines, read_names, shown, whole, wrong
 from raretag.data.sets.arff import number_of
 from raretag.data.sets.named import TESTED, FeatureRows, Part, part
@@ -58,7 +59,7 @@ def read_parts(paths: Mapping[str, Path], name_file: Path | None = None) -> dict
 
 @dataclass(frozen=True)
 class SparseRows:
-    """All rows of a file."""
+    """All rows of a file, or some of them."""
 
     features: sparse.csr_array[Any]  # [N, D] float32
     positives: list[list[int]]
@@ -72,9 +73,16 @@ def read_rows(path: Path) -> SparseRows:
     it starts with a blank or with its first feature. Features keep their numbers: a file that counts from 1 leaves
     column 0 empty.
     """
+    found = next(row_blocks(path, None), None)
+    if found is None:
+        raise wrong(path, "has no rows; is it complete?")
+    return found
+
+
+def row_blocks(path: Path, rows: int | None) -> Iterator[SparseRows]:
+    """The same, up to so many rows at a time."""
     sizes: list[int] | None = None
-    data, indices, ends = array("f"), array("i"), array("q", [0])
-    positives: list[list[int]] = []
+    some, total = _Some(), 0
     for number, line in lines(path):
         line = line.partition("#")[0].rstrip()
         words = line.split()
@@ -85,7 +93,26 @@ def read_rows(path: Path) -> SparseRows:
             continue  # a blank line; after a header it is an item without labels and features
         labels = [] if not words or ":" in words[0] or line[0].isspace() else words.pop(0).split(",")
         most = min(sizes[2] if sizes else MOST_LABELS, MOST_LABELS)
-        positives.append([whole(path, word, number, "a label", most) for word in labels])
+        some.positives.append([whole(path, word, number, "a label", most) for word in labels])
+        some.add_features(path, number, words, sizes[1] if sizes else MOST_FEATURES)
+        total += 1
+        if len(some.positives) == rows:
+            yield some.rows(path, sizes)
+            some = _Some()
+    if sizes and total != sizes[0]:
+        raise wrong(path, f"has {total:,} rows; its first line promises {sizes[0]:,}: is it complete?")
+    if some.positives:
+        yield some.rows(path, sizes)
+
+
+class _Some:
+    """Rows that are being read."""
+
+    def __init__(self) -> None:
+        self.data, self.indices, self.ends = array("f"), array("i"), array("q", [0])
+        self.positives: list[list[int]] = []
+
+    def add_features(self, path: Path, number: int, words: list[str], below: int) -> None:
         found = set()
         for word in words:
             place, colon, value = word.partition(":")
@@ -93,25 +120,25 @@ def read_rows(path: Path) -> SparseRows:
                 raise wrong(path, f"{shown(word)} is not understood; expected feature:value", number)
             if place == "qid":
                 continue
-            column = whole(path, place, number, "a feature", sizes[1] if sizes else MOST_FEATURES)
+            column = whole(path, place, number, "a feature", below)
             amount = number_of(value)
             if amount is None or abs(amount) > 3e38:
                 raise wrong(path, f"feature {column} is {shown(value)}; expected a number", number)
             if column in found:
                 raise wrong(path, f"feature {column} is there twice; expected each once", number)
             found.add(column)
-            indices.append(column)
-            data.append(amount)
-        ends.append(len(indices))
-    if not positives:
-        raise wrong(path, "has no rows; is it complete?")
-    if sizes and len(positives) != sizes[0]:
-        raise wrong(path, f"has {len(positives):,} rows; its first line promises {sizes[0]:,}: is it complete?")
-    highest = max((max(labels, default=-1) for labels in positives), default=-1)
-    columns = np.array(indices, np.int32)
-    width = sizes[1] if sizes else int(columns.max(initial=-1)) + 1
-    matrix = sparse.csr_array(
-        (np.array(data, np.float32), columns, np.array(ends, np.int64)), shape=(len(positives), max(width, 1))
-    )
-    matrix.sort_indices()
-    return SparseRows(matrix, positives, sizes[2] if sizes else highest + 1)
+            self.indices.append(column)
+            self.data.append(amount)
+        self.ends.append(len(self.indices))
+
+    def rows(self, path: Path, sizes: list[int] | None) -> SparseRows:
+        highest = max((max(labels, default=-1) for labels in self.positives), default=-1)
+        columns = np.array(self.indices, np.int32)
+        width = sizes[1] if sizes else int(columns.max(initial=-1)) + 1
+        limits.refuse_sparse(path, len(self.positives), width)
+        matrix = sparse.csr_array(
+            (np.array(self.data, np.float32), columns, np.array(self.ends, np.int64)),
+            shape=(len(self.positives), max(width, 1)),
+        )
+        matrix.sort_indices()
+        return SparseRows(matrix, self.positives, sizes[2] if sizes else highest + 1)

@@ -8,7 +8,8 @@ from typing import ClassVar, Literal, TypeAlias
 from raretag.core.errors import UserError
 from raretag.data.dataset import Inputs
 from raretag.data.files import parse_xml, read_names, shown, wrong
-from raretag.data.inputs.features import Features, read_archive
+from raretag.data.inputs.feature_files import read_archive
+from raretag.data.inputs.features import Features
 from raretag.data.sets.named import NamedSet, Place, Splits, rows_by_id
 from raretag.labels.longtail import pareto
 from raretag.labels.store import LabelStore

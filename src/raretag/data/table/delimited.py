@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import csv
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ import pyarrow as pa
 import pyarrow.csv
 
 from raretag.core.errors import UserError
+from raretag.data import limits
 from raretag.data.files import LONGEST_LINE, lines_with_ends
 from raretag.data.table.formats import HEAD, Head
 
@@ -35,9 +37,10 @@ class Delimited:
         if first is None:
             raise UserError(f"the data file '{path}' has no rows, only blank lines")
         self.header = columns is None
+        limits.refuse_wide(path, len(first))
         self.columns = tuple(columns) if columns is not None else named(path, first)
         if len(set(self.columns)) < len(self.columns):
-            twice = next(name for name in self.columns if self.columns.count(name) > 1)
+            twice = Counter(self.columns).most_common(1)[0][0]
             raise UserError(f"{path.name}: the column {twice!r} occurs twice; expected each name once")
 
     def head(self) -> Head:

@@ -8,11 +8,14 @@ from pathlib import Path
 from typing import Protocol
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet
 
 from raretag.core.errors import UserError
+from raretag.data import limits
 
 HEAD = 10_000  # rows that guesses are made from
+ROW_BYTES = 64  # what an item takes at least, with its id and its list of labels
 ENDINGS = (".csv", ".tsv", ".tab", ".parquet", ".jsonl", ".ndjson")
 
 
@@ -70,6 +73,10 @@ def open_source(
     raise UserError(f"'{path.name}' ends in '{ending}'; raretag reads {', '.join(ENDINGS)}")
 
 
+# Of which names that are not UTF-8 are one: a UnicodeDecodeError is a ValueError, as is a UserError, which stays one.
+_DAMAGED = (pa.ArrowException, OSError, UnicodeDecodeError, OverflowError, KeyError, IndexError)
+
+
 class Parquet:
     """Parquet, read in batches of rows and only the columns that are wanted."""
 
@@ -77,8 +84,12 @@ class Parquet:
         self.path = path
         try:
             with pyarrow.parquet.ParquetFile(path) as file:
-                self.schema, rows = file.schema_arrow, file.metadata.num_rows
-        except (pa.ArrowException, OSError) as error:
+                about = file.metadata
+                self.schema, rows = file.schema_arrow, about.num_rows
+                leaves = [file.schema.column(leaf) for leaf in range(about.num_columns)]
+                self.packed = [leaf.path for leaf in leaves if leaf.physical_type == "BYTE_ARRAY"]
+                _refuse_large(path, about)
+        except _DAMAGED as error:
             raise UserError(f"'{path}' is not a Parquet file: {' '.join(str(error).split())}") from None
         self.columns = tuple(self.schema.names)
         if len(set(self.columns)) < len(self.columns):
@@ -101,16 +112,46 @@ class Parquet:
         if None in targets:
             raise UserError(self._refusal(columns[targets.index(None)]))
         try:
-            with pyarrow.parquet.ParquetFile(self.path) as file:
+            # Texts that repeat stay packed until their size is known.
+            with pyarrow.parquet.ParquetFile(self.path, read_dictionary=self.packed) as file:
                 for batch in file.iter_batches(columns=list(columns), batch_size=HEAD):
-                    arrays = [batch.column(name).cast(kind) for name, kind in zip(columns, targets, strict=True)]
+                    arrays = [
+                        self._unpacked(batch.column(name)).cast(kind)
+                        for name, kind in zip(columns, targets, strict=True)
+                    ]
+                    for array in arrays:
+                        array.validate(full=True)  # places within the data, and texts in UTF-8
                     if batch.num_rows:
                         yield pa.RecordBatch.from_arrays(arrays, names=list(columns))
-        except (pa.ArrowException, OSError) as error:
+        except _DAMAGED as error:
             raise UserError(f"{self.path.name} cannot be read: {' '.join(str(error).split())}") from None
+
+    def _unpacked(self, column: pa.Array) -> pa.Array:
+        """The same with each text written out, for which there must be room."""
+        if isinstance(column, pa.ListArray) and pa.types.is_dictionary(column.type.value_type):
+            inner = self._unpacked(column.flatten())
+            ends = column.offsets.to_numpy() - column.offsets[0].as_py()
+            return pa.ListArray.from_arrays(pa.array(ends, pa.int32()), inner, mask=column.is_null())
+        if not isinstance(column, pa.DictionaryArray) or not _is_text(column.type.value_type):
+            return column
+        lengths = pc.binary_length(column.dictionary).take(column.indices)
+        limits.refuse_large(self.path, pc.sum(lengths).as_py() or 0, f"the texts of {len(column):,} rows")
+        return column.dictionary_decode()
 
     def place(self, row: int) -> str:
         return f"{self.path.name}, row {row + 1}"
+
+
+def _refuse_large(path: Path, about: pyarrow.parquet.FileMetaData) -> None:
+    """A few bytes can stand for very many equal rows."""
+    limits.refuse_wide(path, about.num_columns)
+    rows = about.num_rows
+    limits.refuse_large(path, max(4 * rows * about.num_columns, ROW_BYTES * rows), f"{rows:,} rows")
+    # No look at `about.row_group(...).column(...)`: pyarrow ends the process there if the file is damaged.
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    return any(test(kind) for test in (pa.types.is_string, pa.types.is_large_string, pa.types.is_binary))
 
 
 def target(kind: pa.DataType) -> pa.DataType | None:

@@ -11,12 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from raretag.core.errors import UserError
-from raretag.core.files import cache_folder
 from raretag.data.dataset import Inputs
 from raretag.data.files import inside
-from raretag.data.inputs.features import Features, Scale, not_finite, odd_columns, read_features
+from raretag.data.inputs.feature_files import read_features
+from raretag.data.inputs.features import Features, Scale, not_finite, odd_columns
 from raretag.data.inputs.images import Augment, Fit, Images, verify
-from raretag.data.inputs.text import TfIdf
+from raretag.data.inputs.representation import Representation, TextOptions
 from raretag.data.table.contents import Contents
 from raretag.data.table.formats import Source
 from raretag.data.table.roles import Roles
@@ -32,10 +32,7 @@ class Preparation:
     size: int
     fit: Fit
     augment: bool
-    representation: str
-    words: int
-    ngrams: int
-    encoder: str | None
+    text: TextOptions
     standardise: bool
     seed: int
 
@@ -47,6 +44,7 @@ class Prepared:
     keep: NDArray[np.int64]  # rows of the file that can be used
     finish: Callable[[NDArray[np.int64]], Inputs]  # of the kept rows; may learn from the training ones among them
     remarks: list[str] = field(default_factory=list)
+    notes: dict[str, Any] = field(default_factory=dict)
 
 
 def prepare(source: Source, roles: Roles, contents: Contents, how: Preparation) -> Prepared:
@@ -79,24 +77,12 @@ def _texts(contents: Contents, how: Preparation) -> Prepared:
     keep = np.arange(len(texts))
     blank = sum(not text.strip() for text in texts)
     remarks = [f"{blank} texts are blank"] if blank else []
-    if how.representation == "encoder":
-        from raretag.data.inputs.encoder import SentenceEncoder
-
-        if how.encoder is None:
-            raise UserError(
-                "data.representation=encoder needs data.encoder=FOLDER, with model.safetensors and tokenizer.json, "
-                "or data.encoder=minilm"
-            )
-        encoder = SentenceEncoder(how.encoder)
-        vectors = encoder.inputs(texts, cache_folder())
-        return Prepared(keep, lambda train: vectors, [*remarks, f"texts: vectors of the encoder '{encoder.name}'"])
+    chosen = Representation(how.text, texts)
 
     def learned(train: NDArray[np.int64]) -> Inputs:
-        weights = TfIdf(words=how.words, ngrams=how.ngrams).fit(texts[row] for row in train.tolist())
-        return weights.inputs(texts)
+        return chosen.fit([texts[row] for row in train.tolist()]).inputs(texts)
 
-    summary = f"texts: TF-IDF weights of up to {how.words:,} words of the training texts"
-    return Prepared(keep, learned, [*remarks, summary])
+    return Prepared(keep, learned, [*remarks, *chosen.remarks()], {"texts": chosen.notes()})
 
 
 def _features(source: Source, roles: Roles, contents: Contents, how: Preparation) -> Prepared:

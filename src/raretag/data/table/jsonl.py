@@ -11,6 +11,7 @@ from typing import Any
 import pyarrow as pa
 
 from raretag.core.errors import UserError
+from raretag.data import limits
 from raretag.data.files import cut, lines_with_ends
 from raretag.data.table.formats import HEAD, Head
 
@@ -20,10 +21,15 @@ class JsonLines:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._first = list(itertools.islice(self._objects(), HEAD))
+        self._first: list[tuple[int, dict[str, Any]]] = []
+        keys: dict[str, None] = {}
+        for number, row in itertools.islice(self._objects(), HEAD):
+            self._first.append((number, row))
+            keys.update(dict.fromkeys(row))
+            limits.refuse_wide(path, len(keys))
         if not self._first:
             raise UserError(f"the data file '{path}' has no rows, only blank lines")
-        self.columns = tuple(dict.fromkeys(key for _, row in self._first for key in row))
+        self.columns = tuple(keys)
 
     def head(self) -> Head:
         head = Head({})

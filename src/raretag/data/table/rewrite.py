@@ -98,16 +98,13 @@ def rewrite(source: Source, writer: Writer, states: States, out: Path) -> None:
     """`out` has the format of the source, and every cell that is not to change; complete or not at all."""
     if out.suffix.lower() != source.path.suffix.lower():
         raise UserError(f"'{out.name}' must end in '{source.path.suffix}', like the table that it is made from")
-    try:
-        with replacing(out) as new:
-            if isinstance(source, Delimited):
-                _delimited(source, writer, states, new)
-            elif isinstance(source, JsonLines):
-                _json_lines(source, writer, states, new)
-            else:
-                _parquet(source, writer, states, new)
-    except OSError as error:
-        raise UserError(f"'{out}' cannot be written: {error.strerror}") from None
+    with replacing(out) as new:
+        if isinstance(source, Delimited):
+            _delimited(source, writer, states, new)
+        elif isinstance(source, JsonLines):
+            _json_lines(source, writer, states, new)
+        else:
+            _parquet(source, writer, states, new)
 
 
 def _item(row: Mapping[str, Any], number: int, writer: Writer) -> str:

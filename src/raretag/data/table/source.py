@@ -17,6 +17,7 @@ import numpy as np
 from raretag.core import registry
 from raretag.core.errors import UserError
 from raretag.data.dataset import DataSet, Parts, divide
+from raretag.data.inputs.representation import Kind, TextOptions
 from raretag.data.table.cells import texts
 from raretag.data.table.contents import read_contents
 from raretag.data.table.formats import Source, open_source
@@ -81,9 +82,10 @@ class Table:
         size: int = 128,
         fit: Literal["resize", "crop"] = "resize",
         augment: bool = True,
-        representation: Literal["tfidf", "encoder"] = "tfidf",
-        words: int = 20_000,
-        ngrams: int = 1,
+        representation: Kind = "auto",
+        words: int | None = None,
+        ngrams: int | None = None,
+        characters: int | None = None,
         encoder: str | None = None,
         standardise: bool = True,
         validation: float | None = None,
@@ -94,7 +96,6 @@ class Table:
         _check("absent", absent, (None, "negative", "unknown"))
         _check("bad_items", bad_items, ("fail", "skip"))
         _check("fit", fit, ("resize", "crop"))
-        _check("representation", representation, ("tfidf", "encoder"))
         for option, value in {"images": images, "text": text, "negatives": negatives, "split": split, "id": id}.items():
             if value is not None and not isinstance(value, str):
                 raise UserError(f"data.{option} is {value!r}; expected the name of a column, or '' for none")
@@ -107,7 +108,7 @@ class Table:
         self.given = Given(images, text, features, labels, negatives, split, id, delimiter)
         self.preparation = Preparation(
             bad_items, folder, allow_outside, size, fit, augment,
-            representation, words, ngrams, encoder, standardise, seed,
+            TextOptions(representation, words, ngrams, characters, encoder), standardise, seed,
         )  # fmt: skip
 
     def load(self) -> DataSet:
@@ -120,7 +121,7 @@ class Table:
         return DataSet(
             source.path.stem,
             *parts.items(prepared.finish(parts.rows["train"]), labels),
-            notes=self._notes(source.path, roles, labels, parts),
+            notes={**self._notes(source.path, roles, labels, parts), **prepared.notes},
             remarks=(
                 f"{roles.labels_remark} ({labels.labels:,} labels)",
                 *look_alikes(labels.names),

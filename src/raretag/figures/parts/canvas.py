@@ -14,6 +14,7 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from raretag.core.errors import UserError
+from raretag.core.files import replacing
 
 # Okabe and Ito: colours that colour-blind people tell apart.
 BLUE, ORANGE, GREEN, RED, PURPLE, SKY, GREY = (
@@ -123,7 +124,5 @@ def save(figure: Figure, path: Path, dpi: int = 140) -> None:
     with warnings.catch_warnings(), rc_context({"svg.hashsalt": "raretag"}):
         warnings.simplefilter("ignore", UserWarning)  # letters that the font does not have are drawn as boxes
         figure.savefig(content, format=form, dpi=dpi, metadata=dates.get(form))
-    try:
-        path.write_bytes(content.getvalue())
-    except OSError as error:
-        raise UserError(f"'{path}' cannot be written: {error.strerror}") from None
+    with replacing(path) as new:
+        new.write_bytes(content.getvalue())

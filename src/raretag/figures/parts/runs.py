@@ -87,6 +87,8 @@ def read_run(word: str | Path) -> Run:
         )
     try:
         record = json.loads((folder / "record.json").read_text(encoding="utf-8"))
+        if record["method"].get("ranks"):
+            raise UserError(f"'{folder}' ranks very many labels; figures are of runs that score every label")
         card = json.loads((folder / "card.json").read_text(encoding="utf-8"))
         return Run(folder, record, card["training_positives"])
     except (OSError, ValueError, KeyError, TypeError) as error:

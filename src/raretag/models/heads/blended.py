@@ -1,4 +1,4 @@
-"""A line and a kernel of kept items, added up: what the solver `blend` fills."""
+"""A line, a kernel of kept items and a forest, added up: what the solver `blend` fills."""
 
 from __future__ import annotations
 
@@ -8,34 +8,44 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from raretag.models.heads.trees import Trees
+
 
 class Blended(nn.Module):
-    """z = W x + b + V k(x), with k_i(x) = exp(-|(x - centre) / unit - landmark_i|).
+    """z = W x + b + V k(x) + M sqrt(f(x)), with k_i(x) = exp(-|(x - centre) / unit - landmark_i|).
 
-    The landmarks are training items, less the centre and in units. Without any, the head is a line and costs no
-    more than one.
+    The landmarks are training items, less the centre and in units; f are the frequencies of each label in the leaves
+    of a forest. M is a diagonal, or a matrix where labels move each other. Without landmarks and trees the head is a
+    line and costs no more than one.
     """
 
-    landmarks: Tensor  # [M, D]
-    share: Tensor  # V [C, M]
+    landmarks: Tensor  # [L, D]
+    share: Tensor  # V [C, L]
     centre: Tensor  # [D]
     unit: Tensor  # []
+    trees: Trees | None  # f
+    mixing: Tensor | None  # M: [C], or [C, C]
 
     def __init__(self, features: int, labels: int) -> None:
         super().__init__()
         self.classify = nn.Linear(features, labels)
+        self.trees = None
         self.register_buffer("landmarks", torch.zeros(0, features))
         self.register_buffer("share", torch.zeros(labels, 0))
         self.register_buffer("centre", torch.zeros(features))
         self.register_buffer("unit", torch.ones(()))
+        self.register_buffer("mixing", None)
 
     def forward(self, features: Tensor) -> Tensor:
         logits: Tensor = self.classify(features)
-        if not len(self.landmarks):
-            return logits
-        rows = (features - self.centre) / self.unit
-        squared = (rows**2).sum(1, keepdim=True) + (self.landmarks**2).sum(1) - 2 * rows @ self.landmarks.T
-        return logits + torch.exp(-squared.clamp(min=0).sqrt()) @ self.share.T
+        if len(self.landmarks):
+            rows = (features - self.centre) / self.unit
+            squared = (rows**2).sum(1, keepdim=True) + (self.landmarks**2).sum(1) - 2 * rows @ self.landmarks.T
+            logits = logits + torch.exp(-squared.clamp(min=0).sqrt()) @ self.share.T
+        if self.trees is not None and self.mixing is not None:
+            found = self.trees(features).sqrt()
+            logits = logits + (found * self.mixing if self.mixing.ndim == 1 else found @ self.mixing.T)
+        return logits
 
     @torch.no_grad()
     def fill(self, weight: Tensor, bias: Tensor) -> None:
@@ -46,21 +56,33 @@ class Blended(nn.Module):
 
     @torch.no_grad()
     def keep(self, items: Tensor, centre: Tensor, unit: float, share: Tensor) -> None:
-        """Items [M, D] as landmarks, and their shares [C, M]."""
+        """Items [L, D] as landmarks, and their shares [C, L]."""
         centre = centre.to(items)
         self.landmarks, self.share = ((items - centre) / unit).to(self.landmarks), share.to(self.share).contiguous()
         self.centre.copy_(centre)
         self.unit.fill_(unit)
 
+    def plant(self, tables: Mapping[str, Tensor], mixing: Tensor) -> None:
+        """The tables of a forest, and M."""
+        self.trees = Trees(len(mixing)).to(self.centre.device)
+        self.trees.fill(tables)
+        self.mixing = mixing.to(self.centre).contiguous()
+
     def resize_for(self, shapes: Mapping[str, tuple[int, ...]]) -> None:
-        """Room for as many landmarks as stored tensors of these shapes have; none if they are not among them."""
+        """Room for stored tensors of these shapes; none for landmarks and trees that are not among them."""
         rows, features = len(self.landmarks), self.landmarks.shape[1]
         stored = shapes.get("landmarks", (0, features))
         if len(stored) == 2 and stored[1] == features and stored[0] != rows:
             self.landmarks = self.landmarks.new_zeros(stored)
             self.share = self.share.new_zeros(len(self.share), stored[0])
+        self.trees, self.mixing, labels = None, None, len(self.share)
+        tables = {name.removeprefix("trees."): shape for name, shape in shapes.items() if name.startswith("trees.")}
+        if tables and shapes.get("mixing") in ((labels,), (labels, labels)):
+            self.trees = Trees(labels).to(self.centre.device)
+            self.trees.resize_for(tables)
+            self.mixing = self.centre.new_zeros(shapes["mixing"])
 
     def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *rest: Any) -> None:
-        stored = state_dict.get(prefix + "landmarks")
-        self.resize_for({} if stored is None else {"landmarks": tuple(stored.shape)})
+        stored = {name.removeprefix(prefix): one for name, one in state_dict.items() if name.startswith(prefix)}
+        self.resize_for({name: tuple(tensor.shape) for name, tensor in stored.items()})
         super()._load_from_state_dict(state_dict, prefix, *rest)

@@ -1,0 +1,104 @@
+"""Very many labels from arrays to a run folder and predictions: CPU time, memory and disk over the number of labels.
+
+    python benchmarks/many_labels.py [--sizes 10000 100000 1000000] [--method NAME]
+
+As many items as labels. An item has five labels, drawn so that the k-th label is 1 / (k + 10) as frequent, 15 columns
+that belong to its labels (each label has three of its own among 100,000), and 10 of chance. Each size runs in a process
+of its own: split, fit, cut, measure on 1,000 test items, write the folder, load it, predict 1,000 items. Times are CPU
+seconds of that process, memory is its largest resident set. Result: benchmarks/results/many_labels.json.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+RESULT = Path(__file__).parent / "results" / "many_labels.json"
+COLUMNS, PER_ITEM, OWN, CHANCE, TEST = 100_000, 5, 3, 10, 1000
+
+
+def generated(size: int, seed: int = 0) -> tuple[sparse.csr_array, sparse.csr_array]:
+    """Features [N, D] and positives [N, C], N = C = size."""
+    random = np.random.default_rng(seed)
+    weight = np.cumsum(1 / (np.arange(size) + 10.0))
+    labels = np.searchsorted(weight, random.random((size, PER_ITEM)) * weight[-1]).clip(max=size - 1)
+    own = random.integers(0, COLUMNS, (size, OWN))[labels].reshape(size, -1)
+    columns = np.concatenate([own, random.integers(0, COLUMNS, (size, CHANCE))], axis=1)
+    values = random.random(columns.shape, dtype=np.float32) + 0.5
+    ends = np.arange(size + 1, dtype=np.int64)
+    x = sparse.csr_array((values.ravel(), columns.ravel(), ends * columns.shape[1]), shape=(size, COLUMNS))
+    y = sparse.csr_array((np.ones(labels.size, np.int8), labels.ravel(), ends * PER_ITEM), shape=(size, size))
+    x.sum_duplicates()
+    y.sum_duplicates()
+    y.data[:] = 1
+    return x, y
+
+
+def measure(size: int, method: str) -> dict[str, Any]:
+    """All of it, in this process."""
+    import raretag
+    from raretag.core.listener import Listener
+
+    x, y = generated(size)
+    parts = {"train": np.arange(size - TEST), "test": np.arange(size - TEST, size)}
+    started = time.process_time()
+    data = raretag.data.from_arrays(x, y, split=parts, validation=0.0)
+    loaded = time.process_time()
+    with tempfile.TemporaryDirectory() as place:
+        folder = Path(place) / "run"
+        run = raretag.train(data, method=method, out=folder, listener=Listener())
+        trained = time.process_time()
+        found = raretag.load(folder).predict(x[:TEST], top=5)
+        predicted = time.process_time()
+        disk = sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
+    assert len(found) == TEST
+    assert run.metrics.top is not None
+    return {
+        "labels": size,
+        "items": size,
+        "method": method,
+        "fits": 1 if run.record.fitted_on["model"]["items"] < size - TEST else 2,
+        "split_seconds": round(loaded - started, 1),
+        "train_seconds": round(trained - loaded, 1),
+        "load_and_predict_seconds": round(predicted - trained, 1),
+        "peak_gb": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20, 2),
+        "disk_mb": round(disk / 2**20, 1),
+        "P@1": round(run.metrics.top["P@1"], 4),
+        "PSP@5": round(run.metrics.top["PSP@5"], 4),
+        "tail_recall@10": round(run.metrics.top["recall@10"]["tail"], 4),
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--sizes", type=int, nargs="+", default=[10_000, 100_000, 1_000_000])
+    parser.add_argument("--method", default="")
+    parser.add_argument("--one", type=int, help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    from raretag.engine.auto import RANKER
+
+    method = given.method or RANKER
+    if given.one:
+        print(json.dumps(measure(given.one, method)))
+        return
+    rows = []
+    for size in given.sizes:
+        command = [sys.executable, __file__, "--one", str(size), "--method", method]
+        done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
+        rows.append(json.loads(done.stdout.splitlines()[-1]))
+        print(rows[-1], flush=True)
+    RESULT.write_text(json.dumps({"about": (__doc__ or "").split("\n\n")[2], "rows": rows}, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()

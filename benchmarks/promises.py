@@ -1,0 +1,116 @@
+"""Promises about suggestions, judged by positives that were hidden on purpose: coverage and width of 90 % intervals.
+
+    python benchmarks/promises.py --seeds 0 1 2 3 --cache runs/promises
+
+Seven data sets ($RARETAG_DATA), up to 3,000 items each; 40, 60 or 80 % of the positives stay marked, the rest counts as
+absent, as in a column of tags. Logistic regression scores all items out of fold (3 folds). For each trial: the
+estimated share of marked positives, and the promised precision of the first 50 to 500 suggestions, against the truth.
+Result: benchmarks/results/promises.json. Can be stopped and continued: scores are kept in the cache.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from raretag.config.settings import compose
+from raretag.core import chance
+from raretag.core.targets import Targets
+from raretag.data.sources import load
+from raretag.engine.out_of_fold import out_of_fold
+from raretag.suggestions.probabilities import estimate_probabilities
+from raretag.suggestions.selection import pick
+
+RESULT = Path(__file__).parent / "results" / "promises.json"
+SETS = {
+    "yeast": ("yeast", []),
+    "slashdot": ("slashdot", []),
+    "enron": ("enron", []),
+    "voc": ("plt_voc", ["data.features=mobilenetv2", "data.missing=0"]),
+    "langlog": ("langlog", []),
+    "goemotions": ("goemotions", ["data.words=2000"]),
+    "corel5k": ("corel5k", []),
+}
+ITEMS = 3000
+SIZES = (50, 100, 200, 500)
+
+
+def scored(name: str, keep: float, seed: int, cache: Path) -> dict[str, Any]:
+    """Out-of-fold logits [N, C], the marks, and the truth."""
+    file = cache / f"{name}-{keep}-{seed}.npz"
+    if not file.exists():
+        source, changes = SETS[name]
+        settings = [*changes, "method.name=logistic_regression", "data.hide=ppl", f"data.keep={keep}"]
+        config = compose(None, settings, source, seed=seed)
+        data = load(config.data, seed)
+        if len(data.train) > ITEMS:
+            rows = chance.permutation(len(data.train), 1, seed)[:ITEMS].sort().values
+            assert data.truth is not None
+            data = replace(data, train=data.train.take(rows), truth=data.truth.take(rows), published=None)
+        z = out_of_fold(config, data, cache / "folds", folds=3).numpy()
+        marked = (data.train.labels.targets().positive > 0.5).numpy()
+        cache.mkdir(parents=True, exist_ok=True)
+        truth = (data.truth.targets().positive > 0.5).numpy()  # type: ignore[union-attr]
+        np.savez_compressed(file, z=z.astype(np.float32), truth=truth, marked=marked)
+    return dict(np.load(file))
+
+
+def judged(z: np.ndarray, marked: np.ndarray, truth: np.ndarray) -> dict[str, Any]:
+    targets = Targets(torch.from_numpy(marked).float(), torch.ones(marked.shape, dtype=torch.bool))
+    entries = estimate_probabilities(z.astype(np.float64), targets)
+    middle, low, high = entries.frequency.interval()
+    share = float(marked.sum() / truth.sum())
+    found: dict[str, Any] = {"share": [share, middle, low, high]}
+    for size in SIZES:
+        picked = pick(entries.t, entries.candidates, size, 0.0)
+        shape = entries.t.shape
+        promise = entries.promise(picked.mask(shape), picked.mask(shape, only_by_rank=True))
+        found[str(size)] = [float(truth[picked.row, picked.label].mean()), promise.expected, promise.low, promise.high]
+    return found
+
+
+def summary(trials: dict[str, dict[str, Any]]) -> dict[str, dict[str, float]]:
+    result = {}
+    for what in ("share", *map(str, SIZES)):
+        rows = np.array([trial[what] for trial in trials.values()])
+        slack = 0.01 if what == "share" else 0.0  # half a step of the grid
+        inside = (rows[:, 0] >= rows[:, 2] - slack) & (rows[:, 0] <= rows[:, 3] + slack)
+        result[what] = {
+            "covered": round(float(inside.mean()), 3),
+            "width": round(float((rows[:, 3] - rows[:, 2]).mean()), 3),
+            "mean error": round(float(np.abs(rows[:, 1] - rows[:, 0]).mean()), 3),
+        }
+    return result
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--cache", type=Path, default=Path("runs/promises"))
+    parser.add_argument("--seeds", type=int, nargs="+", default=[0])
+    parser.add_argument("--keep", type=float, nargs="+", default=[0.4, 0.6, 0.8])
+    parser.add_argument("--cached", action="store_true", help="only what the cache has")
+    arguments = parser.parse_args()
+    torch.set_num_threads(1)
+    trials = {}
+    for seed in arguments.seeds:
+        for keep in arguments.keep:
+            for name in SETS:
+                if arguments.cached and not (arguments.cache / f"{name}-{keep}-{seed}.npz").exists():
+                    continue
+                trials[f"{name}, {keep}, {seed}"] = judged(**scored(name, keep, seed, arguments.cache))
+    found = {"trials": len(trials), "all": summary(trials)}
+    for name in SETS:
+        some = {key: one for key, one in trials.items() if key.startswith(f"{name},")}
+        found[name] = {"trials": len(some), **summary(some)} if some else {}
+    RESULT.write_text(json.dumps({**found, "each": trials}, indent=1) + "\n")
+    print(json.dumps(found, indent=1))
+
+
+if __name__ == "__main__":
+    main()

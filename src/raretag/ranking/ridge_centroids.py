@@ -1,0 +1,255 @@
+r"""A line per label: ridge regression plus the label's centroid, in shares that held-out items choose. Ours.
+
+No paper. What it is made of: ridge regression with one inverse for all labels (ranking/ridge.py) and its closed form of
+leave-one-out; class centroids (Rocchio 1971), which are strong for labels of a few items; propensities p_c of labels
+(Jain, Prabhu and Varma, KDD 2016) as the weight of rare labels.
+
+Code::
+
+    x_i        rows [N, D], brought to a mean square length of 1; the ridge sees a further column of ones
+    y_ic       1 positive, 0 negative
+    W          ridge regression, kept where a feature and a label occur together
+    v_c        sum_i y_ic x_i, scaled to length 1
+    r_c        (1/p_c) of a label, 1/p_c = 1 + (log N - 1) (B + 1)^A (n_c + B)^-A,   A = 0.55, B = 1.5
+
+    1.  pattern: the largest entries of X'Y, at most `columns` of a label
+    2.  unknown entries among known ones count as what the ridge predicts for them without their item, within 0 and 1;
+        then the ridge is solved once more
+    3.  z_ic, v_c x_i of some items without themselves, in closed form: no second fit
+    4.  share a and power e: of those whose P@5 on these items is within half a standard error (of the paired
+        differences) of the best, the ones with the highest PSP@5, so rare labels get what costs nothing
+    5.  score_c(x) = r_c^e (W_c x + b_c) + a v_c x
+
+A ridge regression predicts probabilities, so labels of all frequencies can be compared; but those of labels with a few
+items are shrunk to almost nothing. Their centroid and r_c bring them back. The result is one sparse line per label.
+
+If a label's absent entries are unknown, and some of its negatives are observed, it is fitted to its observed entries
+alone. If none of its negatives is observed, all that is unknown counts as negative.
+
+Reduces to:
+    ridge regression with shares=(0,), powers=(0,); centroids with very large shares.
+
+Departs from the paper:
+    none to depart from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import product
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from scipy import sparse
+from torch import Tensor
+
+from raretag.core.errors import UserError
+from raretag.core.listener import SILENT, Listener, Part
+from raretag.core.ranker import Known, Ranked, Ranker, best_of
+from raretag.ranking.ridge import NUMBERS, Floats, Ridge, masked_line
+
+A, B = 0.55, 1.5  # of the propensities
+FIRST = 5  # places that are judged
+SAMPLE = {"quick": 200, "default": 600, "best": 2000}  # held-out items
+LARGEST = {"quick": 2000, "default": 5000, "best": 12_000}  # columns with a common inverse: 100 MB at 5,000
+NEVER = -1e4  # the score of a label without positives
+WEIGHTS = 30_000_000  # of all labels: 6 bytes each in a file
+
+
+class RidgeCentroids(Ranker):
+    """`columns`: at most that many weights of a label; None stands for 30 million in all, but 64 or more.
+
+    >>> x = sparse.csr_array(np.eye(3, dtype=np.float32))
+    >>> ranker = RidgeCentroids()
+    >>> ranker.fit(x, Known(sparse.csr_array(np.array([[1, 0], [0, 1], [0, 1]], bool))))
+    >>> ranker.rank(x, 1).labels.ravel().tolist()
+    [0, 1, 1]
+    """
+
+    def __init__(
+        self,
+        *,
+        strength: float = 3.0,
+        shares: Sequence[float] = (0.0, 0.1, 0.3, 1.0, 3.0),
+        powers: Sequence[float] = (0.0, 0.25, 0.5),
+        columns: int | None = None,
+        effort: Literal["quick", "default", "best"] = "default",
+        seed: int = 0,
+    ) -> None:
+        if strength <= 0 or (columns is not None and columns < 1) or effort not in SAMPLE:
+            raise UserError(
+                f"strength is {strength}, columns {columns}, effort {effort!r}; expected above 0, 1 or more, one of "
+                "quick, default, best"
+            )
+        if not shares or not powers or min(*shares, *powers, 0.0) < 0:
+            raise UserError(f"shares are {shares} and powers {powers}; expected one or more of each, and none below 0")
+        self.strength, self.shares, self.powers, self.columns = strength, shares, powers, columns
+        self.effort, self.seed = effort, seed
+        self.found: dict[str, Any] = {}
+        self.weight: Any = None  # [D, C] by rows
+        self.bias = np.zeros(0, np.float32)
+
+    def fit(self, x: sparse.csr_array, known: Known, listener: Listener = SILENT) -> None:
+        unit = float(np.sqrt((x.data.astype(np.float64) ** 2).sum() / max(x.shape[0], 1))) or 1.0
+        x = sparse.csr_array((x.data / np.float32(unit), x.indices, x.indptr), shape=x.shape)
+        with_one = sparse.csr_array(sparse.hstack([x, np.ones((x.shape[0], 1), np.float32)]))
+        targets = known.positive.astype(np.float32)
+        count = np.asarray(known.positive.sum(0)).ravel()
+        rare = inverse_propensities(count, known.items)
+        sums = together(x, targets, self.columns or max(64, WEIGHTS // max(known.labels, 1)))  # step 1
+        listener.progress(0.1)
+        ridge = Ridge(with_one, self.strength, LARGEST[self.effort])
+        listener.progress(0.4)
+        pattern = sparse.csr_array(sparse.vstack([sums, count.astype(np.float32)[None]]))
+        if known.absent == "negative" and known.excepted is not None and known.excepted.nnz:  # step 2
+            line = with_data(pattern, ridge.weights(targets, pattern))
+            targets = sparse.csr_array(targets + guesses(with_one, line, ridge, known.excepted))
+        a, power = self._chosen(ridge, x, known.positive, targets, sums, rare)  # steps 3, 4
+        listener.progress(0.6)
+        line = with_data(pattern, ridge.weights(targets, pattern, Part(listener, 0.6, 1.0).progress))
+        if known.absent == "unknown" and known.excepted is not None:
+            fit_observed(line, with_one, known.positive, known.excepted, self.strength)
+        boost = (rare**power).astype(np.float32)
+        bias = line[[-1]].toarray()[0] * boost
+        line = sparse.csr_array(line[:-1])
+        centroid = sums.data / lengths(sums).clip(min=1e-12)[sums.indices]
+        self.weight = with_data(sums, (line.data * boost[line.indices] + a * centroid) / unit)  # step 5
+        self.bias = np.where(count > 0, bias, NEVER).astype(np.float32)
+        self.found |= {"share_of_centroids": a, "power_of_rareness": power, "weights": int(sums.nnz)}
+        listener.progress(1.0)
+
+    def _chosen(
+        self,
+        ridge: Ridge,
+        x: sparse.csr_array,
+        positive: sparse.csr_array,
+        targets: sparse.csr_array,
+        sums: sparse.csr_array,
+        rare: NDArray[np.float64],
+    ) -> tuple[float, float]:
+        """Share of the centroids and power of rareness."""
+        self.found = {}
+        tried = list(product(self.shares, self.powers))
+        some = np.flatnonzero((np.diff(positive.indptr) > 0) & (np.diff(x.indptr) > 0))
+        if len(tried) == 1 or len(some) < 2:
+            return tried[0]
+        chosen = np.random.default_rng(self.seed).permutation(len(some))[: SAMPLE[self.effort]]
+        some = np.sort(some[chosen])
+        hits: list[list[Floats]] = [[] for _ in tried]
+        for rows in np.array_split(some, max(1, len(some) * sum(positive.shape) // NUMBERS)):
+            answer = positive[rows].toarray()
+            by_ridge = ridge.held_out(rows, targets)
+            by_centroid = held_out_cosines(x[rows], answer, sums)
+            for found, (a, power) in zip(hits, tried, strict=True):
+                labels = best_of(by_ridge * (rare**power).astype(np.float32) + a * by_centroid, FIRST).labels
+                right = np.take_along_axis(answer, labels.clip(min=0), 1) & (labels >= 0)
+                found.append(np.stack([right.sum(1), (right * rare[labels]).sum(1)]).astype(np.float32))
+        plain, weighted = np.stack([np.concatenate(found, 1) for found in hits], 1)  # [tried, items] each
+        best = plain[plain.mean(1).argmax()]
+        behind = best - plain
+        close = behind.mean(1) <= 0.5 * behind.std(1) / np.sqrt(len(some))
+        at = int(np.where(close, weighted.mean(1), -1).argmax())
+        self.found = {"held_out_P@5": float(plain[at].mean() / FIRST), "held_out_items": len(some)}
+        return tried[at]
+
+    def rank(self, x: sparse.csr_array, k: int) -> Ranked:
+        labels = np.zeros((x.shape[0], k), np.int32)
+        scores = np.zeros((x.shape[0], k), np.float32)
+        size = max(1, NUMBERS // 2 // max(len(self.bias), 1))
+        for start in range(0, x.shape[0], size):
+            found = best_of((x[start : start + size] @ self.weight).toarray() + self.bias, k)  # [b, C], a small block
+            labels[start : start + size], scores[start : start + size] = found.labels, found.scores
+        return Ranked(labels, scores)
+
+    def state(self) -> dict[str, Tensor]:
+        return {
+            "shape": torch.tensor(self.weight.shape),
+            "indptr": torch.from_numpy(self.weight.indptr.astype(np.int64)),
+            "indices": torch.from_numpy(self.weight.indices.astype(np.int32)),
+            "data": torch.from_numpy(self.weight.data.astype(np.float16)),
+            "bias": torch.from_numpy(self.bias),
+        }
+
+    def restore(self, state: Mapping[str, Tensor]) -> None:
+        shape = tuple(state["shape"].tolist())
+        data = state["data"].float().numpy()
+        self.weight = sparse.csr_array((data, state["indices"].numpy(), state["indptr"].numpy()), shape=shape)
+        self.bias = state["bias"].numpy()
+
+    def line(self) -> tuple[sparse.csr_array, Floats]:
+        return self.weight, self.bias
+
+    def learned(self) -> dict[str, Any]:
+        return self.found
+
+
+def inverse_propensities(count: NDArray[Any], items: int) -> NDArray[np.float64]:
+    """1 / p_c [C], at least 1."""
+    return np.asarray(1 + max(np.log(max(items, 1)) - 1, 0.0) * (B + 1) ** A * (count + B) ** -A)
+
+
+def together(x: sparse.csr_array, y: sparse.csr_array, most: int) -> sparse.csr_array:
+    """X'Y [D, C] by rows, with at most the `most` largest entries of a label."""
+    by_label, parts = sparse.csr_array(y.T), []
+    for start in range(0, y.shape[1], 4096):  # all entries before cutting may be many
+        sums = sparse.csr_array(by_label[start : start + 4096] @ x)
+        if np.diff(sums.indptr).max(initial=0) > most:
+            row = np.repeat(np.arange(sums.shape[0]), np.diff(sums.indptr))
+            order = np.lexsort((-np.abs(sums.data), row))
+            sums.data[order[np.arange(len(row)) - sums.indptr[row] >= most]] = 0
+        sums.eliminate_zeros()
+        parts.append(sums)
+    found = sparse.csr_array(sparse.vstack(parts).T).tocsr()
+    found.sort_indices()
+    return found
+
+
+def held_out_cosines(x: sparse.csr_array, positive: NDArray[np.bool_], sums: sparse.csr_array) -> Floats:
+    """[s, C] rows times centroids that do not know them; sums [D, C] are those of all items."""
+    squares = lengths(sums) ** 2
+    own = x.power(2).sum(1)[:, None]
+    inner = (x @ sums).toarray()
+    length = np.where(positive, squares - 2 * inner + own, squares)
+    inner = np.where(positive, inner - own, inner)
+    return np.where(length > 1e-6, inner / np.sqrt(length.clip(min=1e-6)), 0).astype(np.float32)
+
+
+def lengths(sums: sparse.csr_array) -> NDArray[np.float64]:
+    """[C] of the columns."""
+    return np.sqrt(np.bincount(sums.indices, sums.data.astype(np.float64) ** 2, sums.shape[1]))
+
+
+def with_data(pattern: sparse.csr_array, data: Floats) -> sparse.csr_array:
+    return sparse.csr_array((data.astype(np.float32), pattern.indices, pattern.indptr), shape=pattern.shape)
+
+
+def guesses(x: sparse.csr_array, line: sparse.csr_array, ridge: Ridge, unknown: sparse.csr_array) -> sparse.csr_array:
+    """[N, C] what the ridge, which took unknown entries for 0, would say of each if it did not know the item."""
+    data = np.empty(unknown.nnz, np.float32)
+    some = np.flatnonzero(np.diff(unknown.indptr))
+    for rows in np.array_split(some, len(some) * unknown.shape[1] // NUMBERS + 1):
+        scores = (x[rows] @ line).toarray() / np.maximum(1 - ridge.own(rows), 1e-3)[:, None]
+        for row, score in zip(rows, scores, strict=True):
+            part = slice(unknown.indptr[row], unknown.indptr[row + 1])
+            data[part] = score[unknown.indices[part]]
+    return with_data(unknown, data.clip(0, 1))
+
+
+def fit_observed(
+    line: sparse.csr_array,
+    x: sparse.csr_array,
+    positive: sparse.csr_array,
+    negative: sparse.csr_array,
+    strength: float,
+) -> None:
+    """Labels with observed negatives: their entries of `line` [D, C] from observed entries alone."""
+    present, absent = sparse.csc_array(positive), sparse.csc_array(negative)
+    entry = sparse.csc_array(sparse.csr_array((np.arange(line.nnz), line.indices, line.indptr), shape=line.shape))
+    for label in np.flatnonzero(np.diff(absent.indptr)):
+        yes, no = (one.indices[one.indptr[label] : one.indptr[label + 1]] for one in (present, absent))
+        target = np.concatenate([np.ones(len(yes), np.float32), np.zeros(len(no), np.float32)])
+        weight = masked_line(x[np.concatenate([yes, no])], target, strength)
+        part = slice(entry.indptr[label], entry.indptr[label + 1])
+        line.data[entry.data[part]] = weight[entry.indices[part]]

@@ -1,0 +1,134 @@
+"""Predictions for requests: items as they come in JSON, one worker, a bounded queue, a limit on time.
+
+Images are bytes, never paths: whoever asks a server has no business in its files.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import binascii
+import io
+import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import Tensor
+
+from raretag.core.errors import UserError
+from raretag.core.protocols import Inputs
+from raretag.data.inputs.images import TROUBLE, Images, opened, square
+from raretag.serve.model import Model
+from raretag.serve.predictions import Predictions
+from raretag.serve.readers import Converter, ReadOptions, sentence_encoder
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What one request may ask, and how many may wait."""
+
+    items: int = 256  # in one request
+    megabytes: float = 32.0  # of one request
+    seconds: float = 30.0  # from its arrival to its answer
+    waiting: int = 64  # requests, with the one that is being answered
+
+    def __post_init__(self) -> None:
+        for name, value in vars(self).items():
+            if not value > 0:
+                raise UserError(f"the limit {name} is {value}; expected more than 0")
+
+    @property
+    def bytes(self) -> int:
+        return int(self.megabytes * 1_000_000)
+
+
+class BusyError(Exception):
+    """The queue is full."""
+
+
+class ImageBytes(Images):
+    """Images that are in memory as files are on the disk."""
+
+    def pixels(self, row: int, side: int) -> NDArray[np.uint8]:
+        return square(io.BytesIO(self.paths[row]), side, self.fit)  # type: ignore[arg-type]
+
+
+class Asked:
+    """A model behind a queue. Predictions are those of `Model.predict` for the same items."""
+
+    def __init__(self, model: Model, limits: Limits) -> None:
+        card = model.card
+        self.model, self.limits = model, limits
+        self.converter = Converter(card.inputs, tuple(card.input_shape), sentence_encoder(card, ReadOptions()))
+        self.waiting = 0
+        self._worker = ThreadPoolExecutor(1, "predict")  # torch uses all cores for one batch
+
+    @property
+    def reads(self) -> str:
+        """texts, images, features or tensors."""
+        return self.converter.reads
+
+    def items(self, given: Any) -> list[Any]:
+        """Items of a request, checked for their kind: texts, lists of numbers, or images in base64."""
+        if not isinstance(given, list) or not 1 <= len(given) <= self.limits.items:
+            raise UserError(f"expected 'items', a list of 1 to {self.limits.items} {self.reads}")
+        if self.reads == "images":
+            return [_image_bytes(item, place) for place, item in enumerate(given)]
+        if self.reads == "texts" and not all(isinstance(item, str) for item in given):
+            raise UserError("an item is not a text; this model reads texts")
+        return given
+
+    async def predict(self, items: Sequence[Any]) -> Predictions:
+        """Waits for its turn; `BusyError` if too many do, `TimeoutError` after the limit."""
+        if self.waiting >= self.limits.waiting:
+            raise BusyError
+        self.waiting += 1
+        deadline = time.monotonic() + self.limits.seconds
+        future = asyncio.get_running_loop().run_in_executor(self._worker, self._work, list(items), deadline)
+        future.add_done_callback(self._done)  # a request that nobody waits for any more holds its place until it ends
+        return await asyncio.wait_for(asyncio.shield(future), self.limits.seconds)
+
+    def close(self) -> None:
+        self._worker.shutdown(wait=True, cancel_futures=True)
+
+    def _done(self, future: asyncio.Future[Predictions]) -> None:
+        self.waiting -= 1
+        if not future.cancelled():
+            future.exception()  # looked at, so that nobody complains of it
+
+    def _work(self, items: list[Any], deadline: float) -> Predictions:
+        if time.monotonic() > deadline:
+            raise TimeoutError  # nobody waits for it any more
+        ids = [str(place) for place in range(len(items))]
+        return self.model.decide(ids, self.model.logits(self._inputs(items, ids)))
+
+    def _inputs(self, items: list[Any], ids: list[str]) -> Inputs | Tensor:
+        if self.reads == "images":
+            for place, content in enumerate(items):
+                _check_image(content, place)
+            description = self.converter.description
+            return ImageBytes(items, size=description["size"], fit=description["fit"])
+        return self.converter.convert(self.converter.checked(items), ids).inputs
+
+
+def _check_image(content: bytes, place: int) -> None:
+    try:
+        opened(io.BytesIO(content)).close()
+    except TROUBLE:
+        raise UserError(f"item {place} is not an image that can be read") from None
+
+
+def _image_bytes(item: Any, place: int) -> bytes:
+    if isinstance(item, bytes):
+        return item
+    content = item.get("image") if isinstance(item, dict) else None
+    if not isinstance(content, str):
+        raise UserError(f'item {place} is no image; expected {{"image": "..."}} with the file in base64')
+    try:
+        return base64.b64decode(content, validate=True)
+    except (binascii.Error, ValueError):
+        raise UserError(f"item {place}: the image is not base64") from None

@@ -1,0 +1,76 @@
+"""Signs that tags are missing, and the order of questions that teaches rare labels soonest."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from raretag.labels.store import LabelStore
+from raretag.suggestions.selection import list_suggestions
+from raretag.suggestions.signs import marked_share_by_empty, signs_in_labels, signs_in_scores
+from raretag.suggestions.teaching import teaching_order
+
+
+def tagged(share, items=4000, seed=0):
+    """Every item has 1 + Poisson(1) of 30 labels, of which each is marked with probability `share`."""
+    generator = np.random.default_rng(seed)
+    rows = []
+    for _ in range(items):
+        true = generator.choice(30, min(1 + generator.poisson(1.0), 30), replace=False)
+        rows.append([f"l{label}" for label in true if generator.random() < share])
+    return LabelStore.from_lists(rows, names=[f"l{n}" for n in range(30)])
+
+
+@pytest.mark.parametrize("share", [0.4, 0.6, 0.8])
+def test_items_without_a_tag_tell_how_many_are_marked(share):
+    counts = np.array([len(row) for row in tagged(share).name_lists()])
+    assert marked_share_by_empty(float((counts == 0).mean()), float(counts.mean())) == pytest.approx(share, abs=0.05)
+
+
+def test_complete_tags_show_no_sign_and_missing_ones_are_said_with_the_command():
+    assert signs_in_labels(tagged(1.0)) == []
+    said = signs_in_labels(tagged(0.6))[0]
+    assert "of the items have no tag at all" in said
+    assert "data.absent=unknown" in said
+    assert signs_in_labels(tagged(0.6), absent="unknown") == []
+    assert marked_share_by_empty(0.9, 2.0) is None  # more empty items than any share explains
+
+
+def test_unmarked_items_that_score_like_marked_ones_are_a_sign():
+    generator = np.random.default_rng(0)
+    z = generator.normal(size=(3000, 6)) * 4 - 3
+    truth = generator.random(z.shape) < 1 / (1 + np.exp(-3 * z))
+    some = LabelStore.from_dense((truth & (generator.random(truth.shape) < 0.6)).astype(float))
+    said = signs_in_scores(z, some)[0]
+    low, high = (int(word.rstrip("%.")) for word in said.split("between ")[1].split()[:3:2])
+    assert low <= 60 <= high
+    assert signs_in_scores(z, LabelStore.from_dense(truth.astype(float))) == []
+
+
+def test_rare_labels_come_first_and_share_their_turns():
+    p = np.array([0.9, 0.9, 0.9, 0.5, 0.5])
+    label = np.array([0, 0, 0, 1, 2])
+    assert teaching_order(p, label, np.array([50, 1, 1])).tolist() == [3, 4, 0, 1, 2]
+    # an improbable question about a rare label does not push aside a probable one about a label that is nearly as rare
+    assert teaching_order(np.array([0.01, 0.9]), np.array([0, 1]), np.array([1, 5])).tolist() == [1, 0]
+
+
+def test_the_second_photo_of_a_burst_comes_later():
+    p, label = np.array([0.9, 0.89, 0.5]), np.zeros(3, np.int64)
+    burst = np.array([[1.0, 0.0], [1.0, 0.001], [0.0, 1.0]])
+    assert teaching_order(p, label, np.array([3]), burst).tolist() == [0, 2, 1]
+    assert teaching_order(p, label, np.array([3])).tolist() == [0, 1, 2]
+
+
+def test_a_list_that_teaches_asks_about_rare_labels_and_keeps_its_promise():
+    generator = np.random.default_rng(1)
+    z = generator.normal(size=(2000, 8)) * 3 - np.linspace(1, 7, 8)
+    truth = generator.random(z.shape) < 1 / (1 + np.exp(-2 * z))
+    store = LabelStore.from_dense((truth & (generator.random(truth.shape) < 0.5)).astype(float))
+    rare = store.names[-1]
+    taught = list_suggestions(z, store, {}, most=100, wrong=0, teach=True)
+    plain = list_suggestions(z, store, {}, most=100, wrong=0, quota=0.0)
+    assert sum(one.label == rare for one in taught) > 2 * sum(one.label == rare for one in plain)
+    assert sorted(one.turn for one in taught) == list(range(1, 101))
+    right = np.mean([truth[int(one.item), store.names.index(one.label)] for one in taught])
+    assert taught.promises[-1].covers(right)
