@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import time
+
 import torch
 import torch.distributed as dist
 from torch import Tensor
+
+_LEFT: list[object] = []
 
 
 def count() -> int:
@@ -16,9 +20,16 @@ def rank() -> int:
 
 
 def leave() -> None:
-    """End the group of processes: threads of its backend that outlive the interpreter can abort a finished program."""
+    """End the group of processes: threads of its backend that outlive the interpreter can abort a finished program.
+
+    Gloo's thread needs the interpreter's lock to drop the tensors of the last sum. If the group is taken apart before
+    that (by the destructor of DDP, say), the one who does so holds the lock and waits for the thread: neither ends.
+    So the thread gets time first, and the group is kept until the interpreter itself ends.
+    """
     if dist.is_available() and dist.is_initialized():
         dist.barrier()
+        time.sleep(0.2)  # without the lock
+        _LEFT.append(dist.group.WORLD)
         dist.destroy_process_group()
 
 
