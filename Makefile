@@ -26,9 +26,11 @@ test-integrations: $(READY) ## raretag inside the large packages of the dev extr
 test-slow: $(READY) ## the rest
 	$(BIN)/python -m pytest -m slow
 
-docs: $(READY) ## the page of methods, from their docstrings
+docs: $(READY) ## the generated pages, and the site in build/site (open build/site/index.html)
 	$(BIN)/python docs/generate.py
 	$(BIN)/python docs/public_api.py
+	$(BIN)/python docs/build_site.py
+	$(BIN)/zensical build --clean --strict
 
 check: $(READY) ## lint, format, types, architecture
 	$(BIN)/ruff check .

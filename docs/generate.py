@@ -60,14 +60,16 @@ def link(entry: registry.Entry) -> str:
 
 
 def section(room: str, entry: registry.Entry) -> str:
-    name = entry.name
+    return f"## {entry.name}\n\n```text\n{entry.docstring}\n```\n\n{options_table(room, entry)}"
+
+
+def options_table(room: str, entry: registry.Entry) -> str:
     options = [
         f"| `{option}` | `{parameter.default!r}` |"
-        for option, parameter in registry.parameters(registry.find(room, name)).items()
+        for option, parameter in registry.parameters(registry.find(room, entry.name)).items()
         if parameter.kind is inspect.Parameter.KEYWORD_ONLY and option not in ("items", "seed")
     ]
-    listed = "\n".join(["| option | default |", "|---|---|", *options])
-    return f"## {name}\n\n```text\n{entry.docstring}\n```\n\n{listed}"
+    return "\n".join(["| option | default |", "|---|---|", *options])
 
 
 SETTINGS_HEAD = """# Settings
