@@ -33,6 +33,23 @@ COMMANDS = {
     "figure": "raretag.cli.report:figure",
 }
 NAMED_BY_USER = ("train", "inspect", "bench", "list")  # in others, names of modules come from the files of a run
+EXAMPLES = {  # shown below the help of a command
+    "list": "raretag list methods",
+    "inspect": "raretag inspect my.csv --picture labels.png",
+    "train": "raretag train --data my.csv --test 0.2 --out runs/first",
+    "report": "raretag report runs/first",
+    "predict": "raretag predict runs/first new.csv --out answers.csv",
+    "tune": "raretag tune runs/first --precision 0.8",
+    "export": "raretag export runs/first --to onnx",
+    "push": "raretag push runs/first hf://me/my-model",
+    "suggest": "raretag suggest runs/first --max-missing 100",
+    "review": "raretag review runs/first",
+    "serve": "raretag serve runs/first --port 8000",
+    "bench": "raretag bench quick",
+    "sweep": "raretag sweep examples/sweep.yaml --trials 20",
+    "figure": "raretag figure per_class runs/a runs/b --out bars.png",
+    "apply": "raretag labels apply answered.csv --data my.csv --out better.csv",
+}
 LABELS = {"apply": "raretag.cli.labels:apply"}
 FORMER_OPTIONS = {  # names that keep working
     "suggest": {
@@ -52,6 +69,9 @@ class Command(TyperCommand):
         return without_types_of_flags(super().get_params(ctx))
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        if "--quiet" in args:  # also behind the command, where people type it
+            be_quiet(True)
+            args = [word for word in args if word != "--quiet"]
         former = FORMER_OPTIONS.get(self.name or "", {})
         words = [word.partition("=") for word in args]
         return super().parse_args(ctx, ["".join((former.get(name, name), *rest)) for name, *rest in words])
@@ -78,7 +98,8 @@ class Commands(TyperGroup):
             return super().get_command(ctx, cmd_name)
         module, _, function = self.table[cmd_name].partition(":")
         alone = typer.Typer(add_completion=False)
-        alone.command(cmd_name, cls=Command)(getattr(import_module(module), function))
+        example = f"Example: {EXAMPLES[cmd_name]}"
+        alone.command(cmd_name, cls=Command, epilog=example)(getattr(import_module(module), function))
         return get_command(alone)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
@@ -93,6 +114,13 @@ class LabelCommands(Commands):
     groups = ()
 
 
+def be_quiet(asked: bool) -> None:
+    if asked:
+        from raretag.cli import progress
+
+        progress.quiet = True
+
+
 def without_types_of_flags(parameters: list[Any]) -> list[Any]:
     for one in parameters:
         if getattr(one, "is_flag", False):
@@ -104,7 +132,7 @@ app = typer.Typer(
     cls=Commands,
     help="Multi-label classification when some tags are rare and many tags are missing.",
     no_args_is_help=True,
-    add_completion=False,
+    add_completion=True,
     pretty_exceptions_enable=False,
 )
 labels_app = typer.Typer(cls=LabelCommands, no_args_is_help=True)
@@ -156,6 +184,9 @@ def _version(asked: bool) -> None:
 def options(
     version: Annotated[
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version and exit.")
+    ] = False,
+    quiet: Annotated[
+        bool, typer.Option("--quiet", callback=be_quiet, help="Print results and errors only, of any command.")
     ] = False,
 ) -> None:
     pass

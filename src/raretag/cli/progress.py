@@ -44,9 +44,12 @@ class Screen(Console):
             yield segment if segment.control else Segment(visible(segment.text), segment.style)
 
 
+quiet = False  # with --quiet, what is not the result is not printed
+
+
 def screen(*, error: bool = False) -> Screen:
     """Standard output, or standard error for what is not the result."""
-    return Screen(stderr=error, highlight=False, markup=False, soft_wrap=True)
+    return Screen(stderr=error, highlight=False, markup=False, soft_wrap=True, quiet=error and quiet)
 
 
 class Messages(Listener):
@@ -142,6 +145,8 @@ class Bar(Listener):
         notes += [] if loss is None else [f"loss {loss:.4f}"]
         notes += [] if precision is None else [f"mAP {100 * precision:.1f}"]
         self._show(note=", ".join(notes))
+        if self.lines:  # in a log file, a line for every epoch
+            self.bars.console.print(f"{self.title}: {', '.join(notes)}")
 
     def progress(self, share: float) -> None:
         if share < self.work.share or not self.bars.tasks[self.task].visible:  # another piece of work begins

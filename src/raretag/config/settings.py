@@ -35,11 +35,11 @@ class Named(BaseModel):
 
 
 class Chosen(Named):
-    name: str = "auto"  # what the data and the method want
+    name: str = Field("auto", description="auto is what the data and the method want")
 
 
 class Encoder(Named):
-    name: str = "none"  # or a model, whose features replace the inputs
+    name: str = Field("none", description="a frozen model whose features replace the inputs (`raretag list encoders`)")
 
 
 class Method(Named):
@@ -47,7 +47,9 @@ class Method(Named):
 
 
 class Data(Named):
-    name: str = "digits"
+    name: str = Field(
+        "digits", description="a data set by name (`raretag list data`), or table, arff, svmlight for files"
+    )
     root: str | None = Field(None, description="the folder of named data sets; default: $RARETAG_DATA")
     hide: Literal["none", "pal", "ppl", "spl"] = Field(
         "none", description="which training labels are hidden on purpose"
@@ -89,15 +91,17 @@ class Train(Section):
     recipe: str | None = Field(
         None, description="how a paper trained, see engine/recipes.py; sets what is not set here"
     )
-    epochs: int = Field(20, ge=1)
+    epochs: int = Field(20, ge=1, description="how often every item is seen, at most")
     batch_size: int = Field(32, ge=1, description="items of a step, over all processes together")
     accumulate: int = Field(1, ge=1, description="parts in which a step's items go through the model, to save memory")
-    optimizer: Literal["adamw", "sgd"] = "adamw"
-    learning_rate: float = Field(2e-3, gt=0)
+    optimizer: Literal["adamw", "sgd"] = Field("adamw", description="adamw or sgd")
+    learning_rate: float = Field(2e-3, gt=0, description="the largest of the schedule")
     backbone_rate: float = Field(1.0, ge=0, description="factor of the learning rate for the backbone; 0 freezes it")
     momentum: float = Field(0.9, ge=0, lt=1, description="for sgd")
-    weight_decay: float = Field(1e-4, ge=0)
-    schedule: Literal["constant", "cosine", "steps"] = "cosine"
+    weight_decay: float = Field(1e-4, ge=0, description="strength of the pull of all weights towards 0")
+    schedule: Literal["constant", "cosine", "steps"] = Field(
+        "cosine", description="how the learning rate falls: constant, cosine or steps"
+    )
     milestones: tuple[float, ...] = Field(
         (0.65, 0.87), description="for steps: at which shares of the run the rate falls"
     )
@@ -123,7 +127,9 @@ class Train(Section):
     )
     devices: int = Field(1, ge=1, description="processes of a machine")
     nodes: int = Field(1, ge=1, description="machines, when a cluster such as SLURM starts the processes")
-    precision: Literal["32-true", "64-true", "bf16-mixed", "16-mixed"] = "32-true"
+    precision: Literal["32-true", "64-true", "bf16-mixed", "16-mixed"] = Field(
+        "32-true", description="of numbers: 32-true, 64-true, bf16-mixed or 16-mixed"
+    )
     save_every: int | None = Field(
         None, ge=1, description="steps between checkpoints; without it the ends of epochs, 10 s apart or more"
     )
@@ -172,7 +178,7 @@ class Config(Section):
         description="who gets the numbers of each epoch beside metrics.jsonl: tensorboard, mlflow, wandb, or "
         "package.module:Class; auto is tensorboard if it is installed",
     )
-    seed: int = Field(0, ge=0, lt=2**63)
+    seed: int = Field(0, ge=0, lt=2**63, description="of everything that is drawn at random")
 
     @field_validator("log", mode="before")
     @classmethod
