@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: demo docs test test-integrations test-slow check bench bench-speed clean
+.PHONY: demo docs test test-integrations test-slow check wheel bench bench-speed clean
 .DELETE_ON_ERROR:
 
 $(READY): pyproject.toml constraints.txt
@@ -31,6 +31,13 @@ docs: $(READY) ## the generated pages, and the site in build/site (open build/si
 	$(BIN)/python docs/public_api.py
 	$(BIN)/python docs/build_site.py
 	$(BIN)/zensical build --clean --strict
+
+wheel: $(READY) ## wheel and source archive in dist/, checked
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check build twine check-wheel-contents
+	rm -rf dist
+	$(BIN)/python -m build
+	$(BIN)/twine check --strict dist/*
+	$(BIN)/check-wheel-contents dist/*.whl
 
 check: $(READY) ## lint, format, types, architecture
 	$(BIN)/ruff check .

@@ -47,6 +47,14 @@ class Run(runs.Run):
 
         return load(self).predict(data, **options)
 
+    def report(self, out: Path | str | None = None) -> Path:
+        """Write the page that explains the run, and return its path; default: report.html in the folder of the run."""
+        if self.folder is None:
+            raise UserError("the run was not written, so there is nothing to report from; train with out=FOLDER")
+        from raretag.report import write_report
+
+        return write_report([self.folder], None if out is None else Path(out))[0]
+
     def __repr__(self) -> str:
         if self.metrics.top is not None:
             first = 100 * self.metrics.top["P@1"]
