@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+from scipy.sparse import csr_array
 
 import raretag
 from raretag.config.settings import compose
@@ -25,6 +26,7 @@ from raretag.solvers.blend import (
 )
 from raretag.solvers.folds import HeldOut, Judge, Tried, deal, mean, standardised
 from raretag.solvers.learners import Fitted
+from raretag.solvers.newton import Products, without_typical_negatives
 from support.runs import run
 
 
@@ -172,8 +174,24 @@ def test_what_is_unknown_does_not_matter():
 def test_unknown_is_negative_only_where_no_negative_is_observed():
     positive = torch.tensor([[True, True], [False, False], [False, False]])
     observed = torch.tensor([[True, True], [False, True], [False, False]])
-    assert counted_entries(positive, observed).tolist() == [[True, True], [True, True], [True, False]]
-    assert counted_entries(positive, torch.ones(3, 2, dtype=torch.bool)) is None
+    products = Products(torch.tensor([[1.0, 0.0], [0.0, 1.0], [0.0, 1.0]]))
+    assert counted_entries(products, positive, observed).tolist() == [[True, True], [True, True], [True, False]]
+    assert counted_entries(products, positive, torch.ones(3, 2, dtype=torch.bool)) is None
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+def test_rejected_suggestions_are_no_typical_negatives(sparse):
+    """Answers "no" to items that look like positives must not be all that a label knows of negatives."""
+    generator = torch.Generator().manual_seed(0)
+    x = torch.randn(300, 5, generator=generator)
+    score = x[:, :2] + 0.3 * torch.randn(300, 2, generator=generator)
+    positive = score > 1.5
+    marked = positive & (torch.rand(300, 2, generator=generator) < 0.5)
+    products = Products(csr_array(x.numpy()) if sparse else x)
+    random = ~positive & (torch.rand(300, 2, generator=generator) < 0.3)
+    likely = ~positive & (score > 0.9)
+    assert without_typical_negatives(products, marked, marked | random).tolist() == [False, False]
+    assert without_typical_negatives(products, marked, marked | likely).tolist() == [True, True]
 
 
 def test_the_same_seed_gives_the_same_answer_and_units_do_not_matter():

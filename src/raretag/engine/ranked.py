@@ -158,7 +158,7 @@ def fit_and_hold_out(
     held, counts = data.train.take(rows), LabelTable.of(rest.labels).positives
     again = config.train.use_all and stored_numbers(data.train) <= TWICE
     if not again:
-        listener.message(f"{len(rows):,} of the training items are held out for the cut and do not teach")
+        listener.message(f"{len(rows):,} of the training items are held out to choose the cut")
     ranked = None if folder is None or not again else read_stage(folder, data)
     if ranked is None:
         model.fit(rest.inputs, rest.labels.known(), Part(listener, 0.0, 0.45 if again else 0.9))

@@ -12,7 +12,8 @@ Paper and code::
                paired differences over labels
     P          companions: which labels come with which
 
-    1.  counted: what is observed. If no negative of a label is observed, all that is unknown counts as negative.
+    1.  counted: what is observed. If no negative of a label is observed, or negatives were chosen for being like
+        positives (answered suggestions), all that is unknown counts as negative.
     2.  share_v = exp(-t_v) / sum exp(-t) of lines and kernel;   a learner below 1 in 50 is left out
     3.  o = sum share_v o_v;   with the forest o_f:   o <- (1 - g) o + g o_f, for the largest g of 0.4, 0.2, 0 that is
         at most one standard error below g = 0, and not below balanced logistic regression alone
@@ -70,7 +71,7 @@ from raretag.solvers.folds import HeldOut, Judge, Tried, along_path, behind, dea
 from raretag.solvers.forest import FEWEST, Forest, affordable
 from raretag.solvers.kernel import too_large
 from raretag.solvers.learners import Fitted, Kernel, Learner, Line, Task, dense_rows, gathered
-from raretag.solvers.newton import Products
+from raretag.solvers.newton import Products, without_typical_negatives
 
 LOGISTIC = (0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0)
 HINGE = (0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0)
@@ -108,8 +109,9 @@ class Blend(Solver):
         x, positive, observed = gathered(features())
         if len(positive) < 2:
             raise UserError(f"{len(positive)} training items; blend holds some of them out and wants 2 or more")
-        counted = counted_entries(positive, observed)  # step 1
-        task = Task(Products(x), positive, counted, deal(positive, min(self.folds, len(positive)), self.seed))
+        products = Products(x)
+        counted = counted_entries(products, positive, observed)  # step 1
+        task = Task(products, positive, counted, deal(positive, min(self.folds, len(positive)), self.seed))
         judge = Judge(positive, counted)
         learners, left_out = self.learners(task)
         tried: dict[str, Tried] = {}
@@ -180,10 +182,9 @@ class Blend(Solver):
         return self.found
 
 
-def counted_entries(positive: Tensor, observed: Tensor) -> Tensor | None:
-    """[N, C] what is observed, and all of a label of which no negative is; None if that is everything."""
-    assumed = ~(observed & ~positive).any(0)
-    counted = observed | assumed
+def counted_entries(products: Products, positive: Tensor, observed: Tensor) -> Tensor | None:
+    """[N, C] what is observed, and all of a label that has no typical negatives; None if that is everything."""
+    counted = observed | without_typical_negatives(products, positive, observed)
     return None if bool(counted.all()) else counted
 
 

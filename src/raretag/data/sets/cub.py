@@ -1,4 +1,4 @@
-"""CUB-200-2011: 11,788 photographs of birds with 312 attributes, 31 of them present in an image.
+"""CUB-200-2011: 11,788 photographs of birds with 312 attributes, 31 of them per image.
 
 https://www.vision.caltech.edu/datasets/cub_200_2011, unpacked as `CUB_200_2011/`, with `attributes.txt` beside that
 folder (as in the archive) or in `CUB_200_2011/attributes/`.

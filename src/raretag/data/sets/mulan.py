@@ -39,7 +39,7 @@ class Bibtex(MulanSet):
 
 
 class Corel5k(MulanSet):
-    """Corel5k: 5,000 pictures as 499 visual words, 374 labels, 3.5 an item; most labels are very rare.
+    """Corel5k: 5,000 pictures as 499 visual words, 374 labels, 3.5 per item; most labels are very rare.
 
     https://mulan.sourceforge.net/datasets-mlc.html, unpacked as `mulan/corel5k/`: the two ARFF files of the official
     split and the list of labels as XML.
@@ -57,7 +57,7 @@ class Corel5k(MulanSet):
 
 
 class Delicious(MulanSet):
-    """Delicious: 16,105 web pages as 500 words, 983 tags, 19 an item.
+    """Delicious: 16,105 web pages as 500 words, 983 tags, 19 per item.
 
     https://mulan.sourceforge.net/datasets-mlc.html, unpacked as `mulan/delicious/`: the two ARFF files of the official
     split and the list of labels as XML.
@@ -75,7 +75,7 @@ class Delicious(MulanSet):
 
 
 class Enron(MulanSet):
-    """Enron: 1,702 e-mails as 1,001 words, 53 labels, 3.4 an item.
+    """Enron: 1,702 e-mails as 1,001 words, 53 labels, 3.4 per item.
 
     https://mulan.sourceforge.net/datasets-mlc.html, unpacked as `mulan/enron/`: the two ARFF files of the official
     split and the list of labels as XML.
@@ -107,7 +107,7 @@ class Tmc2007(MulanSet):
 
 
 class Yeast(MulanSet):
-    """Yeast: 2,417 genes as 103 measurements, 14 functions, 4.2 an item.
+    """Yeast: 2,417 genes as 103 measurements, 14 functions, 4.2 per item.
 
     https://mulan.sourceforge.net/datasets-mlc.html, unpacked as `mulan/yeast/`: the two ARFF files of the official
     split and the list of labels as XML.
