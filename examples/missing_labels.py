@@ -21,7 +21,7 @@ def main() -> None:
     ids = [str(row) for row in range(ITEMS)]
 
     first = train(X[:ITEMS], marked, ids)
-    found = raretag.suggest(first, most=150, wrong=0, folds=3)
+    found = raretag.suggest(first, most=300, wrong=0, folds=3)
     answers = [truth[int(one.item), int(one.label)] for one in found]
     print(f"{len(answers)} questions, {sum(answers)} of them about tags that are truly there")
 
