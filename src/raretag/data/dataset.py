@@ -216,7 +216,7 @@ class DataSet:
             inputs = Joined.of(train.inputs, self.validation.inputs)
             train = Items(inputs, LabelStore.joined(train.labels, self.validation.labels))
         remarks = tuple(remark for remark in self.remarks if remark != NOT_HELD_OUT)
-        how = f" ({len(self.validation):,} of them were named as validation items)" if joined else ""
+        how = f" ({len(self.validation):,} validation items are used too)" if joined else ""
         remark = f"no item is held out{how}: the numbers of all {len(train):,} come from models that did not see them"
         notes = {**self.notes, "joined": ["validation"] if joined else []}
         return replace(self, train=train, validation=train, truth=truth, notes=notes, remarks=(*remarks, remark))
