@@ -15,8 +15,9 @@ ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text()
 
 
-def test_the_python_of_the_readme_runs(tmp_path):
-    code = "\n".join(re.findall(r"```python\n(.*?)```", README, flags=re.DOTALL))
+@pytest.mark.parametrize("page", ["README.md", "docs/own-loop.md"])
+def test_the_python_of_a_page_runs(page, tmp_path):
+    code = "\n".join(re.findall(r"```python\n(.*?)```", (ROOT / page).read_text(), flags=re.DOTALL))
     assert "raretag.bind" in code
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
