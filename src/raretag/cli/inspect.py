@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
-    from raretag.recommend.race import Outcome
+    from raretag.recommend.outcome import Outcome
 
 
 def inspect(
@@ -75,7 +75,8 @@ def inspect(
         allowed = 5.0 if minutes is None else minutes
         outcome = race_methods(data, set_ or [], minutes=allowed, listener=Messages())
         print_outcome(console, outcome)
-        console.print(f"train it: {outcome.command(data, set_ or [])}")
+        what = "train the default" if outcome.choice is None else "train it"
+        console.print(f"{what}: {outcome.command(data, set_ or [])}")
         description["recommended"] = outcome.as_dict(data, set_ or [])
     if json_ is not None:
         write_json(json_, description)
