@@ -97,9 +97,8 @@ SENTENCES = {
     "recommended: A, which leads, but not clearly ahead of C. Its idea: the idea of A.": outcome_of(
         LEADS, (C, NEAR, 3), (B, CLEAR, 1)
     ),
-    "recommended: B, the simplest within half a point of the leader, A, and not clearly worse. Its idea: the idea of B.": (
-        outcome_of(LEADS, (B, (-0.004, -0.02, 0.01), 3), choice=B)
-    ),
+    "recommended: B, the simplest within half a point of the leader, A, and not clearly worse. "
+    "Its idea: the idea of B.": outcome_of(LEADS, (B, (-0.004, -0.02, 0.01), 3), choice=B),
     "recommended after 2 of 3 folds: A, which leads, but not clearly ahead of B. Its idea: the idea of A. "
     "Time was too short (not all folds were run): the whole race takes about 2 min (--minutes 2).": outcome_of(
         (A, (0.0, 0.0, 0.0), 2), (B, NEAR, 2), seconds=61
