@@ -14,9 +14,9 @@ A label with observed negatives is cut among its observed entries, with e = 1: w
 has none, every unmarked item may be a positive or not: all entries are ranked, with e = MARKED, which need not be exact
 (what it gives is nearly the same from .3 to .8).
 
-Answers to suggestions are neither: somebody chose them by their score. Among observed entries alone positives would seem
-to be as frequent as they are among suggestions, and every cut would be far too low; and marks are complete where scores
-are high, so that e is no longer one number. There all entries are ranked, a mark counts 1, a refuted entry 0, an unknown
+Answers to suggestions are neither: somebody chose them by their score. Among observed entries alone positives would
+seem to be as frequent as among suggestions, and every cut would be far too low; and marks are complete where scores are
+high, so that e is not one number any more. There all entries are ranked; a mark counts 1, a refuted one 0, an unknown
 one with its probability (below), and e = 1.
 
 Probabilities are calibrated as validation items would be (`calibration`), but for labels without typical negatives:
