@@ -180,9 +180,7 @@ def test_where_only_positives_are_marked_decisions_are_as_many_as_with_all_label
 
 @pytest.mark.parametrize("answers", [20, 200, 600])
 @pytest.mark.parametrize("kept", [0.4, 0.8])
-def test_answered_suggestions_do_not_move_cuts_as_if_their_negatives_were_typical(
-    kept: float, answers: int
-) -> None:
+def test_answered_suggestions_do_not_move_cuts_as_if_their_negatives_were_typical(kept: float, answers: int) -> None:
     """The truth answers the highest entries that are not marked: its "no" are negatives that scores have chosen."""
     scores, y = drawn(3000, signal=2.5)
     marked = y & (torch.rand(y.shape, generator=torch.Generator().manual_seed(2)) < kept)

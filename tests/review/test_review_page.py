@@ -151,9 +151,9 @@ def test_a_grid_goes_through_all_labels_that_the_filters_leave_and_past_skipped_
         for n, (name, p) in enumerate(sure.items())
     ]
     doubted = Suggestion(4, str(labels.ids[5]), "snow", "wrong", "positive", 0.3, "tail")
-    page = opened(address(Desk("few", desk.config, desk.data, Suggestions([*made, doubted]), AnswerLog(tmp_path / "few"))))
-    asked = ["sun", EVIL, "snow"]  # the order of their names, as all are as rare; one has fewer
-    asked.sort(key=lambda name: (desk.positives[desk.places.column[name]], name))
+    few = Desk("few", desk.config, desk.data, Suggestions([*made, doubted]), AnswerLog(tmp_path / "few"))
+    page = opened(address(few))
+    asked = sorted(sure, key=lambda name: (desk.positives[desk.places.column[name]], name))
 
     def shows(label):
         page.wait_for_function("label => document.querySelector('h2').textContent.includes(`“${label}”`)", arg=label)

@@ -58,9 +58,10 @@ def inspect(
     description["splits"] = {name: len(store) for name, store in found.stores.items()}
     description["duplicates"] = found.duplicates
     print_description(console, data_title(settings), description)
-    if settings.data.name == "table":
+    if found.unlisted == "negative":
         from raretag.suggestions.signs import signs_in_labels
 
+        console.print("negative: labels that an item does not list are taken as absent, which nobody has checked")
         for sign in signs_in_labels(found.stores["train"]):
             console.print(f"missing tags? {sign}")
     if picture is not None:
