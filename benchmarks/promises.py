@@ -36,6 +36,9 @@ SETS = {
     "langlog": ("langlog", []),
     "goemotions": ("goemotions", ["data.words=2000"]),
     "corel5k": ("corel5k", []),
+    "bibtex": ("bibtex", []),
+    "tmc": ("tmc2007", []),
+    "arxiv": ("arxiv", []),
 }
 ITEMS = 3000
 SIZES = (50, 100, 200, 500)
@@ -94,13 +97,14 @@ def main() -> None:
     parser.add_argument("--cache", type=Path, default=Path("runs/promises"))
     parser.add_argument("--seeds", type=int, nargs="+", default=[0])
     parser.add_argument("--keep", type=float, nargs="+", default=[0.4, 0.6, 0.8])
+    parser.add_argument("--sets", nargs="+", default=list(SETS))
     parser.add_argument("--cached", action="store_true", help="only what the cache has")
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     trials = {}
     for seed in arguments.seeds:
         for keep in arguments.keep:
-            for name in SETS:
+            for name in arguments.sets:
                 if arguments.cached and not (arguments.cache / f"{name}-{keep}-{seed}.npz").exists():
                     continue
                 trials[f"{name}, {keep}, {seed}"] = judged(**scored(name, keep, seed, arguments.cache))

@@ -2,6 +2,8 @@
 
     python benchmarks/teach.py --seeds 0 --cache runs/promises
 
+Every number is kept in the result when it is there, so that a run can be stopped; `--again gain` measures an order anew.
+
 60 % of the training positives are hidden; a simulated person answers with the truth, in the order by expected gain
 (`teaching_order`), by probability, by cleanlab's self-confidence (left out if it is not installed) or at random; then
 the model (logistic regression) is trained again. Needs $RARETAG_DATA. Scores out of fold are those of promises.py.
@@ -98,7 +100,9 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--cache", type=Path, default=Path("runs/promises"))
     parser.add_argument("--seeds", type=int, nargs="+", default=[0])
-    parser.add_argument("--sets", nargs="+", default=["voc", "goemotions", "corel5k"])
+    parser.add_argument("--sets", nargs="+", default=["voc", "goemotions", "corel5k", "arxiv"])
+    parser.add_argument("--again", nargs="+", default=[], help="orders that are measured although they have been")
+    parser.add_argument("--only", nargs="+", help="orders")
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     found = json.loads(RESULT.read_text()) if RESULT.exists() else {}
@@ -107,17 +111,21 @@ def main() -> None:
             scored = promises.scored(name, KEEP, seed, arguments.cache)
             config, data = read(name, seed)
             truth = scored["truth"]
-            result: dict[str, Any] = {"before": measured(config, data, {})}
+            result: dict[str, Any] = found.setdefault(f"{name}, {seed}", {})
+            result.setdefault("before", None)
+            result["before"] = result["before"] or measured(config, data, {})
             for order, asked in orders(scored["z"].astype(np.float64), scored["marked"], seed).items():
                 for count in COUNTS:
+                    known = f"{order}, {count}" in result and order not in arguments.again
+                    if known or (arguments.only and order not in arguments.only):
+                        continue
                     some: dict[tuple[int, int], State] = {
                         at: "positive" if truth[at] else "negative" for at in asked[:count]
                     }
                     right = float(np.mean([truth[at] for at in some]))
                     result[f"{order}, {count}"] = {**measured(config, data, some), "right": right}
                     print(name, seed, order, count, result[f"{order}, {count}"], result["before"], flush=True)
-            found[f"{name}, {seed}"] = result
-            RESULT.write_text(json.dumps(found, indent=1) + "\n")
+                    RESULT.write_text(json.dumps(found, indent=1) + "\n")
 
 
 if __name__ == "__main__":

@@ -166,6 +166,28 @@ def test_no_part_gets_the_items_of_which_more_was_observed(seed: int, varied: bo
             assert abs(values[rows].mean() - values.mean()) < 3.5 * values.std() / len(rows) ** 0.5
 
 
+@pytest.mark.parametrize("varied", [False, True])
+def test_over_a_hundred_sets_parts_differ_in_what_is_observed_and_in_prevalence_by_chance_alone(varied: bool) -> None:
+    """In sampling errors, for each part and label: the mean is 0, and the spread not above a random deal's."""
+    found = []
+    for seed in range(100):
+        random = np.random.default_rng(seed)
+        truth = random.random((240, 6)) < np.geomspace(0.6, 0.05, 6)
+        hidden = 0.8 * random.random((240, 1)) if varied else 0.4
+        table = np.where(random.random(truth.shape) < hidden, NAN, truth)
+        seen = ~np.isnan(table)
+        apart = []
+        for rows in split(LabelStore.from_dense(table), (0.6, 0.2, 0.2), seed).parts:
+            for known, size in ((seen, np.full(6, len(rows))), (table == 1, seen[rows].sum(axis=0))):
+                whole = known.sum(axis=0) / (240 if known is seen else seen.sum(axis=0))
+                error = np.sqrt(whole * (1 - whole) / size * (1 - len(rows) / 240))
+                apart.append((known[rows].sum(axis=0) / size - whole) / error)
+        found.append(apart)
+    z = np.array(found)  # [100, parts x 2, C]
+    assert np.abs(z.mean(axis=0)).max() < 0.4  # 4 standard errors of a mean of 100
+    assert np.sqrt((z**2).mean(axis=(0, 2))).max() < 1.15
+
+
 def test_many_labels_are_dealt_in_seconds() -> None:
     """Most of 6,000 labels have too few items for all parts, and thousands of gaps look for a swap in vain."""
     random = np.random.default_rng(0)

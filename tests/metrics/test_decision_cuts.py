@@ -92,7 +92,7 @@ def test_cuts_are_those_of_the_formulas(seed: int, partial: bool) -> None:
         observed[:, 2] &= y[:, 2]  # no observed negative
     targets = Targets(y.float(), observed)
     expected = plain_cuts(scores.double(), targets, 10.0, 0.3)
-    found = decision_cuts(scores, Entries.of(targets), kappa=10.0, micro=(0.3,))[0]
+    found = decision_cuts(scores, Entries.of(targets, scores), kappa=10.0, micro=(0.3,))[0]
     assert found.tolist() == pytest.approx(expected, abs=1e-9)
 
 
@@ -126,7 +126,7 @@ def test_the_same_twice_and_other_folds_with_another_seed() -> None:
 
 def test_thresholds_of_probabilities_make_the_same_decisions_as_cuts_of_logits() -> None:
     scores, y = drawn()
-    cuts = checked_cuts(scores.double(), Entries.of(known(y))).cuts
+    cuts = checked_cuts(scores.double(), Entries.of(known(y), scores)).cuts
     tuned = tune_out_of_fold(scores, known(y), {"all": torch.arange(len(SHARES))}).tuned
     assert torch.equal(tuned.calibrated(scores).sigmoid() > tuned.thresholds, scores.double() > cuts)
 
@@ -135,8 +135,8 @@ def test_thresholds_of_probabilities_make_the_same_decisions_as_cuts_of_logits()
 def test_tuned_cuts_are_better_on_fresh_items(seed: int) -> None:
     scores, y = drawn(600, seed)
     fresh, truth = drawn(4000, seed + 100)
-    found = checked_cuts(scores.double(), Entries.of(known(y)), seed)
-    reached, plain = (f1_of(fresh > cut, Entries.of(known(truth))) for cut in (found.cuts, 0.0))
+    found = checked_cuts(scores.double(), Entries.of(known(y), scores), seed)
+    reached, plain = (f1_of(fresh > cut, Entries.of(known(truth), fresh)) for cut in (found.cuts, 0.0))
     assert found.micro is not None
     assert reached["micro"] > plain["micro"]
     assert reached["macro"] > plain["macro"]
@@ -144,13 +144,13 @@ def test_tuned_cuts_are_better_on_fresh_items(seed: int) -> None:
 
 def test_the_share_of_micro_f1_is_the_largest_that_improves_both() -> None:
     scores, y = drawn(600)
-    found = checked_cuts(scores.double(), Entries.of(known(y)))
+    found = checked_cuts(scores.double(), Entries.of(known(y), scores))
     *worse, taken = [f1 for name, f1 in found.f1.items() if name != "plain"]
     plain = found.f1["plain"]
     assert MICRO[len(worse)] == found.micro
     assert all(taken[kind] > plain[kind] for kind in plain)
     assert not any(all(f1[kind] > plain[kind] for kind in plain) for f1 in worse)
-    assert f1_of(found.decided, Entries.of(known(y))) == taken
+    assert f1_of(found.decided, Entries.of(known(y), scores)) == taken
 
 
 def test_the_plain_cut_stays_where_tuning_does_not_pay() -> None:
@@ -169,10 +169,36 @@ def test_where_only_positives_are_marked_decisions_are_as_many_as_with_all_label
     """A share of the positives is marked, nothing else is known; the prior need not be the true share."""
     scores, y = drawn(3000, signal=2.5)
     marked = y & (torch.rand(y.shape, generator=torch.Generator().manual_seed(2)) < kept)
-    full = checked_cuts(scores.double(), Entries.of(known(y)))
+    full = checked_cuts(scores.double(), Entries.of(known(y), scores))
     found = tune_out_of_fold(scores, Targets(marked.float(), marked), {"all": torch.arange(len(SHARES))})
-    truth = Entries.of(known(y))
+    truth = Entries.of(known(y), scores)
     assert found.tuned.notes["labels_without_negatives"] == len(SHARES)
     for kind, reached in f1_of(found.decided, truth).items():
         assert reached > f1_of(full.decided, truth)[kind] - 0.04
     assert calibration_error(found.calibrated.sigmoid(), known(y)) < 0.06
+
+
+@pytest.mark.parametrize("answers", [20, 200, 600])
+@pytest.mark.parametrize("kept", [0.4, 0.8])
+def test_answered_suggestions_do_not_move_cuts_as_if_their_negatives_were_typical(kept: float, answers: int) -> None:
+    """The truth answers the highest entries that are not marked: its "no" are negatives that scores have chosen."""
+    scores, y = drawn(3000, signal=2.5)
+    marked = y & (torch.rand(y.shape, generator=torch.Generator().manual_seed(2)) < kept)
+    asked = torch.zeros_like(y)
+    asked.view(-1)[torch.where(marked, -torch.inf, scores).flatten().topk(answers).indices] = True
+    groups = {"all": torch.arange(len(SHARES))}
+    before = tune_out_of_fold(scores, Targets(marked.float(), marked), groups)
+    after = tune_out_of_fold(scores, Targets((marked | (asked & y)).float(), marked | asked), groups)
+    truth = Entries.of(known(y), scores)
+    for kind, reached in f1_of(after.decided, truth).items():
+        assert reached > f1_of(before.decided, truth)[kind] - 0.03
+    assert calibration_error(after.calibrated.sigmoid(), known(y)) < 0.06
+
+
+def test_negatives_that_were_drawn_at_random_stay_typical() -> None:
+    """Half of all labels are observed, whatever their state: what is unknown has no part in the cuts."""
+    scores, y = drawn(3000, signal=2.5)
+    seen = torch.rand(y.shape, generator=torch.Generator().manual_seed(3)) < 0.5
+    found = Entries.of(Targets((y & seen).float(), seen), scores)
+    assert torch.equal(found.counted, seen)
+    assert found.marked.eq(1).all()

@@ -14,7 +14,8 @@ from raretag.core.errors import UserError
 from raretag.core.listener import Listener
 from raretag.data.arrays import from_arrays
 from raretag.metrics.intervals import Difference
-from raretag.recommend.candidates import candidates, entrants
+from raretag.recommend.candidates import Candidate, candidates, entrants
+from raretag.recommend.outcome import Outcome, Runner
 from raretag.recommend.race import cost, is_tie, race, rarity, recommend
 
 QUICK = ["train.epochs=2", "model.name=mlp", "model.width=8"]
@@ -43,7 +44,10 @@ def test_without_time_one_method_still_runs_and_the_others_are_named():
     ticks = iter(range(0, 10**6, 100))
     outcome = race(chosen("logistic regression", "BCE"), data(), minutes=1, folds=2, clock=lambda: float(next(ticks)))
     assert [r.candidate.label for r in outcome.runners] == ["logistic regression"]
-    assert any("BCE" in remark for remark in outcome.remarks)
+    assert outcome.choice is None  # one method is no race
+    assert outcome.not_run == ("BCE",)
+    assert outcome.seconds > 60
+    assert outcome.command("my data.csv", ["seed=1"]) == "raretag train --data 'my data.csv' --set seed=1"
 
 
 def test_a_data_set_in_memory_gets_a_choice_and_messages():
@@ -56,8 +60,10 @@ def test_a_data_set_in_memory_gets_a_choice_and_messages():
 
     ticks, recorder = iter(range(0, 10**6, 100)), Recorder()
     outcome = recommend(data(), QUICK, minutes=1, listener=recorder, clock=lambda: float(next(ticks)))
-    assert outcome.choice.label == "logistic regression"
-    assert recorder.lines[0] == "7 methods race for up to 1 minutes"
+    methods = len(entrants(data(), compose(None, QUICK)))
+    assert [r.candidate.label for r in outcome.runners] == ["logistic regression"]
+    assert len(outcome.not_run) == methods - 1
+    assert recorder.lines[0] == f"{methods} methods race for up to 1 minutes"
 
 
 def test_a_simpler_method_is_preferred_only_within_noise_and_half_a_point():
@@ -67,6 +73,105 @@ def test_a_simpler_method_is_preferred_only_within_noise_and_half_a_point():
     assert is_tie(behind(-0.004, 0.001))
     assert not is_tie(behind(-0.004, -0.001))
     assert not is_tie(behind(-0.02, 0.01))
+
+
+A, B, C, D = (Candidate(label, (), f"the idea of {label}") for label in "ABCD")
+CLEAR, NEAR = (-0.10, -0.15, -0.05), (-0.02, -0.06, 0.01)  # a difference to the leader, and its interval
+
+
+def outcome_of(*ran, choice=A, folds=3, not_run=(), seconds=None):
+    """`ran`: a method, its difference to the leader with its interval, and the folds in which it ran."""
+    runners = [
+        Runner(one, some, 1.0, 0.5 + value, Difference(value, value, 0.01, low, high, 200, math.nan))
+        for one, (value, low, high), some in ran
+    ]
+    return Outcome(runners, choice, 300, folds, False, [], not_run, seconds)
+
+
+LEADS = (A, (0.0, 0.0, 0.0), 3)
+SENTENCES = {
+    "recommended: A, clearly ahead of the other method. Its idea: the idea of A.": outcome_of(LEADS, (B, CLEAR, 1)),
+    "recommended: A, clearly ahead of the 2 others. Its idea: the idea of A.": outcome_of(
+        LEADS, (B, CLEAR, 1), (C, CLEAR, 3)
+    ),
+    "recommended: A, which leads, but not clearly ahead of C. Its idea: the idea of A.": outcome_of(
+        LEADS, (C, NEAR, 3), (B, CLEAR, 1)
+    ),
+    "recommended: B, the simplest within half a point of the leader, A, and not clearly worse. "
+    "Its idea: the idea of B.": outcome_of(LEADS, (B, (-0.004, -0.02, 0.01), 3), choice=B),
+    "recommended after 2 of 3 folds: A, which leads, but not clearly ahead of B. Its idea: the idea of A. "
+    "Time was too short (not all folds were run): the whole race takes about 2 min (--minutes 2).": outcome_of(
+        (A, (0.0, 0.0, 0.0), 2), (B, NEAR, 2), seconds=61
+    ),
+    "recommended after 1 of 3 folds: A, clearly ahead of the other method that ran. Its idea: the idea of A. "
+    "Time was too short (there was no time for C and D): the whole race takes about 10 min (--minutes 10).": outcome_of(
+        (A, (0.0, 0.0, 0.0), 1), (B, CLEAR, 1), not_run=("C", "D"), seconds=600
+    ),
+    "no recommendation: only A ran, in 1 of 3 folds, which is no race. "
+    "Time was too short (there was no time for B): the whole race takes about 7 min (--minutes 7).": outcome_of(
+        (A, (0.0, 0.0, 0.0), 1), choice=None, not_run=("B",), seconds=400
+    ),
+}
+
+
+@pytest.mark.parametrize("sentence", SENTENCES)
+def test_words_say_no_more_than_the_intervals(sentence):
+    outcome = SENTENCES[sentence]
+    assert outcome.reason() == sentence
+    assert outcome.as_dict("x")["reason"] == sentence
+
+
+class Slow:
+    """Trainings that take the given minutes, and models that are right for a share of the items."""
+
+    def __init__(self, minutes, right):
+        self.minutes, self.right, self.now = minutes, right, 0.0
+
+    def clock(self):
+        return self.now
+
+    def train(self, config, data, rows, listener):
+        name = config.method.name
+        self.now += 60 * self.minutes[name] * (1 - len(rows) / len(data.train))
+        listener.epoch(None, {})
+        listener.epoch(None, {})
+        random = np.random.default_rng(len(rows))
+        known = random.random((len(rows), 1)) < self.right[name]
+        value = data.train.labels.targets(torch.from_numpy(rows)).value
+        return torch.where(torch.from_numpy(known), value, torch.from_numpy(random.random(value.shape)).float())
+
+
+FIRST, SECOND = "logistic_regression", "binary_cross_entropy"
+
+
+@pytest.mark.parametrize(
+    ("minutes", "budget", "said"),
+    [
+        ({FIRST: 2, SECOND: 2}, 1, "no recommendation: only logistic regression ran, in 1 of 3 folds"),
+        ({FIRST: 2, SECOND: 2}, 60, "recommended: logistic regression, clearly ahead of the other method"),
+    ],
+)
+def test_a_race_that_gets_the_time_it_asked_for_is_run_to_its_end(monkeypatch, minutes, budget, said):
+    def run(minutes_of_race):
+        slow = Slow(minutes, {FIRST: 0.9, SECOND: 0.1})
+        monkeypatch.setattr("raretag.recommend.race.train_without", slow.train)
+        return race(chosen("logistic regression", "BCE"), data(), minutes=minutes_of_race, folds=3, clock=slow.clock)
+
+    outcome = run(budget)
+    assert outcome.reason().startswith(said)
+    assert (outcome.seconds is None) == (budget == 60)
+    if outcome.seconds is not None:
+        again = run(outcome.seconds / 60)
+        assert again.seconds is None
+        assert again.choice.label == "logistic regression"
+
+
+def test_a_method_that_ran_out_of_time_is_not_called_beaten(monkeypatch):
+    slow = Slow({FIRST: 0.1, SECOND: 4}, {FIRST: 0.6, SECOND: 0.6})
+    monkeypatch.setattr("raretag.recommend.race.train_without", slow.train)
+    outcome = race(chosen("logistic regression", "BCE"), data(), minutes=8, folds=3, clock=slow.clock)
+    assert {r.candidate.label: r.folds for r in outcome.runners} == {"logistic regression": 2, "BCE": 1}
+    assert outcome.reason().startswith("recommended after 2 of 3 folds: logistic regression, which leads, but not")
 
 
 def test_methods_for_missing_labels_run_only_where_labels_are_missing():

@@ -143,6 +143,41 @@ def test_a_grid_is_answered_by_touch(opened, address, desk):
     answered(page, 0)
 
 
+def test_a_grid_goes_through_all_labels_that_the_filters_leave_and_past_skipped_ones(opened, address, desk, tmp_path):
+    labels = desk.data.train.labels
+    sure = {"sun": 0.9, EVIL: 0.8, "snow": 0.1}
+    made = [
+        Suggestion(n + 1, str(labels.ids[n]), name, "missing", "negative", p, "tail", n + 1, turn=n + 1)
+        for n, (name, p) in enumerate(sure.items())
+    ]
+    doubted = Suggestion(4, str(labels.ids[5]), "snow", "wrong", "positive", 0.3, "tail")
+    few = Desk("few", desk.config, desk.data, Suggestions([*made, doubted]), AnswerLog(tmp_path / "few"))
+    page = opened(address(few))
+    asked = sorted(sure, key=lambda name: (desk.positives[desk.places.column[name]], name))
+
+    def shows(label):
+        page.wait_for_function("label => document.querySelector('h2').textContent.includes(`“${label}”`)", arg=label)
+
+    page.keyboard.press("m")
+    for label in asked:
+        shows(label)
+        page.click("#skip")
+    page.click("#again")
+    shows(asked[0])
+    page.select_option("#label", "snow")
+    shows("snow")
+    numbers = page.locator(".card .verdict").all_inner_texts()
+    assert sorted(text.split()[-1] for text in numbers) == ["0.10", "0.70"]  # that the label is right
+    assert sorted(text.split()[0] for text in numbers) == ["right", "wrong"]
+    page.select_option("#label", "")
+    page.fill("input[name=low]", "0.75")
+    page.press("input[name=low]", "Tab")
+    for label in [name for name in asked if name != "snow"]:
+        shows(label)
+        page.click("#skip")
+    page.wait_for_selector("#again")
+
+
 def test_two_tabs_do_not_overwrite_each_other_and_disagreement_is_shown(opened, address, desk):
     url = address(desk)
     one, two = opened(url), opened(url)

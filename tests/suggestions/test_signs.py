@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
+from raretag.cli.main import app
 from raretag.labels.store import LabelStore
 from raretag.suggestions.selection import list_suggestions
 from raretag.suggestions.signs import marked_share_by_empty, signs_in_labels, signs_in_scores
@@ -74,3 +76,17 @@ def test_a_list_that_teaches_asks_about_rare_labels_and_keeps_its_promise():
     assert sorted(one.turn for one in taught) == list(range(1, 101))
     right = np.mean([truth[int(one.item), store.names.index(one.label)] for one in taught])
     assert taught.promises[-1].covers(right)
+
+
+@pytest.mark.parametrize(("column", "said"), [("tags", True), ("zeros and ones", False)])
+def test_inspect_says_of_a_list_of_tags_that_nobody_has_checked_what_it_leaves_out(tmp_path, column, said):
+    """In a table of 0 and 1 somebody wrote every 0."""
+    rows = {"tags": ["x,tags"], "zeros and ones": ["x,sun,rain"]}[column]
+    for number in range(40):
+        sun, rain = number % 2, number % 4 == 1
+        tags = ";".join(name for name, there in (("sun", sun), ("rain", rain)) if there)
+        rows.append(f"{number}.5,{tags}" if column == "tags" else f"{number}.5,{sun},{int(rain)}")
+    (tmp_path / "t.csv").write_text("\n".join(rows))
+    shown = CliRunner().invoke(app, ["inspect", str(tmp_path / "t.csv")], env={"COLUMNS": "200"}).output
+    assert ("negative: labels that an item does not list are taken as absent" in shown) is said
+    assert ("missing tags?" in shown) is said

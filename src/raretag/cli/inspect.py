@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
-    from raretag.recommend.race import Outcome
+    from raretag.recommend.outcome import Outcome
 
 
 def inspect(
@@ -58,9 +58,10 @@ def inspect(
     description["splits"] = {name: len(store) for name, store in found.stores.items()}
     description["duplicates"] = found.duplicates
     print_description(console, data_title(settings), description)
-    if settings.data.name == "table":
+    if found.unlisted == "negative":
         from raretag.suggestions.signs import signs_in_labels
 
+        console.print("negative: labels that an item does not list are taken as absent, which nobody has checked")
         for sign in signs_in_labels(found.stores["train"]):
             console.print(f"missing tags? {sign}")
     if picture is not None:
@@ -75,7 +76,8 @@ def inspect(
         allowed = 5.0 if minutes is None else minutes
         outcome = race_methods(data, set_ or [], minutes=allowed, listener=Messages())
         print_outcome(console, outcome)
-        console.print(f"train it: {outcome.command(data, set_ or [])}")
+        what = "train the default" if outcome.choice is None else "train it"
+        console.print(f"{what}: {outcome.command(data, set_ or [])}")
         description["recommended"] = outcome.as_dict(data, set_ or [])
     if json_ is not None:
         write_json(json_, description)

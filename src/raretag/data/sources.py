@@ -94,6 +94,7 @@ class Look:
     counted: Tensor  # [C] positives that decide the groups
     remarks: tuple[str, ...]
     duplicates: int | None  # training items that come twice; None: the inputs are not there
+    unlisted: str = ""  # what labels are taken for that a file does not list, where it has lists
 
 
 def look(settings: Data, seed: int) -> Look:
@@ -105,7 +106,8 @@ def look(settings: Data, seed: int) -> Look:
         data = load(settings, seed)
         stores = {name: getattr(data, name).labels for name in ("train", "validation", "test")}
         remarks = tuple(remark for remark in data.remarks if not remark.startswith("texts: "))
-        return Look(stores, group_counts(data), remarks, data.train.duplicates())
+        unlisted = str(data.notes.get("absent", ""))
+        return Look(stores, group_counts(data), remarks, data.train.duplicates(), unlisted)
     stores = dict(source.labels())  # a named set may have its labels on this disk, but not its inputs
     if stores["validation"] is stores["train"]:
         del stores["validation"]

@@ -73,7 +73,7 @@ def _binned(logits: Tensor, targets: Targets, fold: Tensor, folds: int) -> tuple
 
     items = summed(observed)
     mean = summed(torch.where(observed, z, 0.0)).sum(0) / items.sum(0).clamp(min=1)
-    return mean, items, summed(positives(targets))
+    return mean, items, summed(targets.positive)
 
 
 def platt(counted: Counted, groups: Mapping[str, Tensor], spread: float, fold: int | None = None) -> Tensor:

@@ -14,8 +14,13 @@ A label with observed negatives is cut among its observed entries, with e = 1: w
 has none, every unmarked item may be a positive or not: all entries are ranked, with e = MARKED, which need not be exact
 (what it gives is nearly the same from .3 to .8).
 
-Probabilities are calibrated as validation items would be (`calibration`), but for labels without observed negatives:
-there an unmarked item is a positive now and then. With p the probability that an item is marked, an unmarked item is
+Answers to suggestions are neither: somebody chose them by their score. Among observed entries alone positives would
+seem to be as frequent as among suggestions, and every cut would be far too low; and marks are complete where scores are
+high, so that e is not one number any more. There all entries are ranked; a mark counts 1, a refuted one 0, an unknown
+one with its probability (below), and e = 1.
+
+Probabilities are calibrated as validation items would be (`calibration`), but for labels without typical negatives:
+there an unknown item is a positive now and then. With p the probability that an item is marked, an unknown item is
 one with probability (1 - e) / e p / (1 - p) (Elkan and Noto, "Learning classifiers from only positive and unlabeled
 data", 2008), and counts as one to that part. What is measured comes from the other folds, cuts and calibration alike.
 """
@@ -44,6 +49,7 @@ MICRO = (0.25, 0.15, 0.05, 0.0)  # m; the first that improves both F1 out of fol
 WIDTH = 0.7  # of "like count", in log n
 ENOUGH = 20  # positives; more of them make a label's own curve no better as an example
 MARKED = 0.6  # e of a label without observed negatives
+CHOSEN = 0.6  # observed negatives that outscore unknown entries this often were not drawn at random
 FOLDS = 5
 PLAIN = 0.0  # the logit at which a model itself would cut
 _ROUNDS = 5
@@ -55,18 +61,49 @@ class Entries:
     """What decisions are judged by: the entries that count, and the share of the true positives that are marked."""
 
     counted: Tensor  # [N, C] bool
-    positive: Tensor  # [N, C] bool
+    positive: Tensor  # [N, C] bool, observed, or float64: how probable a positive is
     marked: Tensor  # [C] float64, e
 
     @classmethod
-    def of(cls, targets: Targets) -> Entries:
+    def of(cls, targets: Targets, logits: Tensor, groups: Mapping[str, Tensor] | None = None) -> Entries:
         positive = positives(targets)
-        refuted = (targets.observed & ~positive).any(0)  # [C] labels with observed negatives
-        marked = torch.where(refuted, 1.0, MARKED).double()
-        return cls(targets.observed | ~refuted, positive, marked)
+        negative = targets.observed & ~positive
+        if are_chosen(logits, negative, ~targets.observed):
+            everything = torch.ones_like(positive)
+            return cls(everything, _expected(logits, targets, groups or {}), torch.ones(positive.shape[1]).double())
+        refuted = negative.any(0)  # [C] labels with observed negatives
+        return cls(targets.observed | ~refuted, positive, torch.where(refuted, 1.0, MARKED).double())
 
     def rows(self, chosen: Tensor) -> Entries:
         return Entries(self.counted[chosen], self.positive[chosen], self.marked)
+
+
+def _expected(logits: Tensor, targets: Targets, groups: Mapping[str, Tensor]) -> Tensor:
+    """How probable a positive is [N, C]: known, or as the share of marks among entries with such scores has it."""
+    positive, everything = positives(targets), torch.ones_like(targets.observed)
+    alone = torch.zeros(len(logits), dtype=torch.int64)
+    pair = platt(Counted.of(logits, Targets(positive.double(), everything), alone, 1), groups, SPREADS[1])
+    odds = torch.exp(logits.double() * pair[:, 0].exp() + pair[:, 1])
+    missing = ((1 - MARKED) / MARKED * odds).clamp(max=1) * positive.any(0)
+    return torch.where(targets.observed, positive.double(), missing)
+
+
+def are_chosen(logits: Tensor, negative: Tensor, unknown: Tensor) -> bool:
+    """Whether observed negatives score higher than unknown entries of their label, as rejected suggestions do; [N, C].
+
+    >>> scores = torch.tensor([[3.0], [2.0], [1.0], [0.0]])
+    >>> some = torch.tensor([[True], [False], [False], [False]])
+    >>> are_chosen(scores, some, ~some), are_chosen(-scores, some, ~some)
+    (True, False)
+    """
+    higher, pairs = 0.0, 0
+    for label in (negative.any(0) & unknown.any(0)).nonzero().flatten().tolist():
+        ranked = logits[unknown[:, label], label].sort().values
+        mine = logits[negative[:, label], label].contiguous()
+        below = torch.searchsorted(ranked, mine) + torch.searchsorted(ranked, mine, right=True)  # a tie counts half
+        higher += float(below.sum()) / (2 * len(ranked))
+        pairs += len(mine)
+    return pairs > 0 and higher / pairs > CHOSEN
 
 
 def decision_cuts(logits: Tensor, entries: Entries, *, kappa: float = KAPPA, micro: Sequence[float] = MICRO) -> Tensor:
@@ -129,7 +166,7 @@ def chosen_depths(recall: Tensor, n: Tensor, marked: Tensor, micro: float) -> Te
 
 def f1_of(decided: Tensor, entries: Entries) -> dict[str, float]:
     """Micro and macro F1 [N, C] of decisions, as the share of marked positives makes one expect it."""
-    right = (decided & entries.positive).sum(0).double()
+    right = torch.where(decided, entries.positive, 0).sum(0).double()
     chosen = (decided & entries.counted).sum(0).double()
     n, e = entries.positive.sum(0).double(), entries.marked
     some = n > 0
@@ -159,7 +196,7 @@ def checked_cuts(logits: Tensor, entries: Entries, seed: int = 0) -> Checked:
     """
     folds = min(FOLDS, len(logits))
     fold = chance.permutation(len(logits), _PURPOSE, seed) % max(folds, 1)
-    known = entries.positive.any(0)
+    known = (entries.positive == 1).any(0)
     plain = (logits > PLAIN) & known
     found = {"plain": f1_of(plain, entries)}
     parts = [((fold != k).nonzero().flatten(), (fold == k).nonzero().flatten()) for k in range(folds)]
@@ -196,7 +233,7 @@ def tune_out_of_fold(logits: Tensor, targets: Targets, groups: Mapping[str, Tens
     if logits.isnan().any():
         raise UserError("an out-of-fold logit is NaN: the solver is broken, and no threshold can repair it")
     logits, targets = logits.detach().cpu().double().clamp(-1e4, 1e4), targets.to("cpu")
-    entries = Entries.of(targets)
+    entries = Entries.of(targets, logits, groups)
     checked = checked_cuts(logits, entries, seed)
     notes = {
         "goal": "f1",
@@ -205,6 +242,7 @@ def tune_out_of_fold(logits: Tensor, targets: Targets, groups: Mapping[str, Tens
         "items": len(logits),
         **checked.notes(),
         "labels_without_negatives": int((entries.marked < 1).sum()),
+        "negatives_were_chosen": entries.positive.is_floating_point(),
         "out_of_reach": int(torch.isposinf(checked.cuts).sum()),
     }
     folds = min(FOLDS, len(logits))

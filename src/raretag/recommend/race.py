@@ -15,10 +15,9 @@ perfect, so there unknown labels count as absent, for every method alike.
 
 from __future__ import annotations
 
-import shlex
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -41,12 +40,14 @@ from raretag.labels.split import split
 from raretag.metrics.intervals import Difference, difference_of, resampled
 from raretag.metrics.weighted import WeightedAveragePrecision
 from raretag.recommend.candidates import Candidate, entrants
+from raretag.recommend.outcome import Outcome, Runner
 
 MOST_ITEMS, FEWEST_ITEMS = 5000, 300  # of the training part
 FOLDS, MORE_FOLDS = 3, 5  # with more, models are trained on nearly as many of the few positives as in the end
 PROBE = 0.1  # share of the budget in which the cost of a run is measured
 TIE = 0.005  # mAP: a simpler method that is so near, and not clearly worse, is preferred
 RESAMPLES = 200
+SPARE = 1.2  # of the estimated time of a whole race
 
 
 class OutOfTimeError(Exception):
@@ -70,64 +71,6 @@ class Timekeeper(Listener):
             raise OutOfTimeError
 
 
-@dataclass(frozen=True)
-class Runner:
-    """What became of a candidate."""
-
-    candidate: Candidate
-    folds: int  # in which it ran
-    seconds: float  # of one of them
-    score: float  # balanced mAP: the leader's on all folds, plus `behind`, so that runners of fewer folds compare
-    behind: Difference  # its score minus the leader's, on the items that both have scored
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """How a race ended."""
-
-    runners: list[Runner]  # the best first
-    choice: Candidate
-    items: int  # of the training part that took part
-    folds: int
-    as_absent: bool  # unknown labels counted as absent
-    remarks: list[str]
-
-    def reason(self) -> str:
-        """Why the choice is recommended, in words."""
-        best = self.runners[0]
-        if self.choice.label == best.candidate.label:
-            near = sum(runner.behind.high >= 0 for runner in self.runners[1:])
-            beside = ", clearly ahead of all others"
-            if near:
-                beside = f"; {near} other{' is' if near == 1 else 's are'} not clearly worse"
-            return f"recommended: {self.choice.label}, the best here{beside}. Its idea: {self.choice.why}."
-        return (
-            f"recommended: {self.choice.label}, the simplest that is not clearly worse than the best "
-            f"({best.candidate.label}) and within half a point of it. Its idea: {self.choice.why}."
-        )
-
-    def command(self, data: str, changes: Sequence[str] = ()) -> str:
-        """The command that trains the choice on a data set or a file."""
-        settings = [f"--set {shlex.quote(change)}" for change in [*changes, *self.choice.changes]]
-        return " ".join(["raretag", "train", "--data", shlex.quote(data), *settings])
-
-    def as_dict(self, data: str, changes: Sequence[str] = ()) -> dict[str, Any]:
-        """For JSON."""
-        rows = [
-            {
-                "method": runner.candidate.label,
-                "settings": list(runner.candidate.changes),
-                "folds": runner.folds,
-                "balanced_mAP": runner.score,
-                "seconds": runner.seconds,
-                "behind": runner.behind.as_dict(),
-            }
-            for runner in self.runners
-        ]
-        about = {"choice": self.choice.label, "command": self.command(data, changes), "items": self.items}
-        return {**about, "methods": rows}
-
-
 def recommend(
     data: str | DataSet,
     changes: Sequence[str] = (),
@@ -146,7 +89,8 @@ def recommend(
         clock: Seconds since any start.
 
     Returns the methods in the order of their scores, and the choice: the simplest that is not clearly worse than the
-    best. `raretag train --data DATA --set ...` with the settings in `outcome.choice.changes` trains it.
+    best, or None if time was too short for a second method. `raretag train --data DATA --set ...` with the settings in
+    `outcome.choice.changes` trains it.
     """
     name = data if isinstance(data, str) else None
     config = compose(None, list(changes), name)
@@ -173,13 +117,14 @@ def race(
     """`configs`: each candidate with its whole configuration, the simplest first; `folds`: default: as time allows."""
     if minutes <= 0 or (folds is not None and folds < 2):
         raise UserError(f"{minutes:g} minutes and {folds} folds; expected more than 0 minutes and 2 folds or more")
-    end = clock() + 60 * minutes
+    began = clock()
+    end = began + 60 * minutes
     first = configs[-1][1]
     data, encoded = with_features(data, first, listener)
     configs = [(one, config.model_copy(update={"encoder": encoded.encoder})) for one, config in configs]
     listener.message(f"{len(configs)} methods race for up to {minutes:g} minutes")
     remarks: list[str] = []
-    data, folds = sampled(data, configs, folds, end, clock, remarks)
+    data, folds, costs = sampled(data, configs, folds, end, clock, remarks)
     parts = split(data.train.labels, [1.0 / folds] * folds, first.seed).parts
     statistics = data.train.labels.statistics(cooccurrence=False)
     as_absent = not bool(statistics.negatives.any())
@@ -230,19 +175,29 @@ def race(
             break
         best = leader()
         alive = [pair for pair in alive if pair[0].label == best or not compared(pair[0].label, best).high < 0]
-    left = [one.label for one, _ in configs if not done[one.label]]
-    if left:
-        remarks.append(f"no time for: {', '.join(left)}; --minutes gives more")
     best = leader()
+    behind = {name: compared(name, best) for name, ran in done.items() if ran}
     highest = float(mean_ap(best, done[best])[0])
-    runners = []
-    for one, _ in configs:
-        if done[one.label]:
-            behind = compared(one.label, best)
-            runners.append(Runner(one, done[one.label], seconds[one.label], highest + behind.value, behind))
+    runners = [
+        Runner(one, done[name], seconds[name], highest + behind[name].value, behind[name])
+        for one, _ in configs
+        if (name := one.label) in behind
+    ]
     choice = next(r.candidate for r in runners if is_tie(r.behind) or r.candidate.label == best)
-    runners.sort(key=lambda r: -r.behind.value)
-    return Outcome(runners, choice, len(data.train), folds, as_absent, remarks)
+    runners.sort(key=lambda r: (r.candidate.label != best, -r.behind.value))
+    undecided = [name for name in done if done[name] < folds and not (name in behind and behind[name].high < 0)]
+    size = len(data.train) * (folds - 1) / folds
+    lacking = sum((folds - done[name]) * (seconds[name] or costs[name] * size) for name in undecided)
+    return Outcome(
+        runners,
+        choice if len(runners) > 1 else None,
+        len(data.train),
+        folds,
+        as_absent,
+        remarks,
+        tuple(name for name in done if name not in behind),
+        None if undecided in ([], [best]) else SPARE * (clock() - began + lacking),  # alone: nobody is left to beat
+    )
 
 
 def rarity(positives: csr_array) -> Tensor:
@@ -266,26 +221,29 @@ def sampled(
     end: float,
     clock: Callable[[], float],
     remarks: list[str],
-) -> tuple[DataSet, int]:
-    """A stratified part of the training items with which the race should end in time, and the number of folds."""
+) -> tuple[DataSet, int, dict[str, float]]:
+    """A stratified part of the training items with which the race should end in time, the number of folds, and what
+    a run of each method costs: seconds per item."""
     items = len(data.train)
     few = torch.from_numpy(drawn(data, min(items, FEWEST_ITEMS), configs[0][1].seed))
     small = replace(data, train=data.train.take(few), truth=None, published=None)
     enough = clock() + PROBE * (end - clock())
-    costs: list[float] = []
-    for _, config in configs:
-        if not costs or clock() < enough:
-            costs.append(cost(config, small, clock))
-    each = sum(costs) / len(costs) * len(configs)
+    probed: dict[str, float] = {}
+    for one, config in configs:
+        if not probed or clock() < enough:
+            probed[one.label] = cost(config, small, clock)
+    mean = sum(probed.values()) / len(probed)
+    costs = {one.label: probed.get(one.label, mean) for one, _ in configs}
+    each = sum(costs.values())
     affordable = (end - clock()) / max(each, 1e-12)  # items in all runs of all methods
     if folds is None:
         folds = MORE_FOLDS if affordable / (MORE_FOLDS - 1) >= min(items, MOST_ITEMS) else FOLDS
     size = max(min(items, MOST_ITEMS, int(affordable / (folds - 1))), min(items, FEWEST_ITEMS))
     if size == items:
-        return data, folds
+        return data, folds, costs
     remarks.append(f"a stratified sample of {size:,} of {items:,} training items took part")
     rows = torch.from_numpy(drawn(data, size, configs[0][1].seed))
-    return replace(data, train=data.train.take(rows), truth=None, published=None), folds
+    return replace(data, train=data.train.take(rows), truth=None, published=None), folds, costs
 
 
 def cost(config: Config, data: DataSet, clock: Callable[[], float]) -> float:

@@ -9,12 +9,17 @@ from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.stats import beta
 
-from raretag.report.study import GROUPS, Study
+from raretag.report.study import ENOUGH, GROUPS, Study
 
 OFTEN, SELDOM = 1.5, 0.67  # predicted positives over true ones
+FEWEST = 10  # test positives of a group, from which that ratio is judged
 AUTO = ("sampler.name=auto", "head.name=auto", "branches.name=auto")  # what another method wants instead
 GAIN = 0.03  # of F1 by other thresholds, from which it is worth mentioning
+GAP = 0.05  # between head and tail, of how often a positive outranks a negative
+MOVED = 0.03  # of validation mAP
+BLEND_ENTRIES, BLEND_LABELS = 2**28, 2000  # items x labels, labels: from there on `raretag train` chooses otherwise
 
 
 @dataclass(frozen=True)
@@ -36,8 +41,17 @@ def examine(study: Study) -> list[Finding]:
             findings[place] = replace(finding, command="")
         advised.add(finding.command)
     if not any(finding.level in ("bad", "warn") for finding in findings):
-        findings.insert(0, Finding("good", "Nothing stands out", "No label collapsed and no group is far off."))
+        findings.insert(0, Finding("good", "Nothing stands out", looked_at(study)))
     return findings
+
+
+def looked_at(study: Study) -> str:
+    """What "nothing stands out" rests on."""
+    if study.test is None:
+        return "Only means could be examined."
+    few = int((study.at_half.positives < ENOUGH).sum())
+    examined = f"{labels(len(study.labels) - few)} with at least {ENOUGH} test positives could be examined"
+    return f"{examined}; {labels(few)} with fewer could not." if few else f"All {examined}."
 
 
 def collapsed(study: Study) -> Finding | None:
@@ -48,23 +62,26 @@ def collapsed(study: Study) -> Finding | None:
     if not len(never):
         return None
     fine = study.ranks_well()
-    ranked, lost = [c for c in never if fine[c]], [c for c in never if not fine[c]]
+    ranked, lost, unclear = ([c for c in never if fine[c] is verdict] for verdict in (True, False, None))
     found = int((study.at_tuned.hits[ranked] > 0).sum())
     text = f"At a threshold of 0.5 the model never predicts {listed(study, never)}. "
     if ranked:
         text += (
             f"For {some(len(ranked), len(never))} the ranking is fine and only the threshold is wrong: with the "
-            f"thresholds tuned on validation (in card.json) {found} of {len(ranked)} {'is' if found == 1 else 'are'} "
-            "found. "
+            f"thresholds tuned on {study.thresholds_from} (in card.json) {found} of {len(ranked)} "
+            f"{'is' if found == 1 else 'are'} found at least once. "
         )
+    if unclear:
+        text += (
+            f"For {some(len(unclear), len(never))} the test set has fewer than {ENOUGH} positives: too few to tell "
+            "whether the threshold or the ranking is at fault. "
+        )
+    title = f"{labels(len(never))} never predicted"
     if not lost:
-        return Finding("warn", f"{labels(len(never))} never predicted", text.strip())
+        return Finding("warn" if ranked else "note", title, text.strip())
     counts = "" if study.counts is None else f" ({_range(study.counts[lost])} training positives)"
-    text += (
-        f"For {some(len(lost), len(never))}{counts} the ranking is poor too, so no threshold makes them useful: this "
-        "needs another sampler, another loss, or more labelled items."
-    )
-    return Finding("bad", f"{labels(len(never))} never predicted", text, for_rare(study))
+    text += f"For {some(len(lost), len(never))}{counts} the ranking is poor too, so another threshold does not help."
+    return Finding("bad", title, text, for_rare(study))
 
 
 def thresholds(study: Study) -> Finding | None:
@@ -72,12 +89,18 @@ def thresholds(study: Study) -> Finding | None:
     half, tuned = study.final["F1"]["total"], study.final["F1_tuned"]["total"]
     if half is None or tuned is None or abs(tuned - half) < GAIN:
         return None
+    apart = study.gain_of_thresholds
+    if apart is None or not (apart.low > 0 or apart.high < 0):
+        return None  # other test items might say the opposite
+    interval = f" (95 % interval of the difference: {100 * apart.low:+.1f} to {100 * apart.high:+.1f} points)"
     if tuned < half:
         return Finding(
             "note",
             "Tuned thresholds do worse than 0.5",
-            f"F1 is {_percent(tuned)} with the thresholds tuned on validation and {_percent(half)} at 0.5: validation "
-            "has too few positives of the rare labels, or its labels are distributed unlike those of the test set.",
+            f"Macro F1 is {_percent(tuned)} with the thresholds tuned on {study.thresholds_from} and {_percent(half)} "
+            f"at 0.5{interval}. Those items may have too few positives of the rare labels, or labels that are "
+            "distributed unlike those of the test set.",
+            shlex.join(["raretag", "tune", str(study.path), "--threshold", "0.5"]),
         )
     gains, trivial = [], study.f1_of_always_yes()
     for group in GROUPS:
@@ -87,51 +110,66 @@ def thresholds(study: Study) -> Finding | None:
             same = f", but predicting it everywhere has {_percent(trivial[group])}" if idle else ""
             gains.append(f"{group} {_percent(before)} → {_percent(after)}{same}")
     return Finding(
-        "warn",
-        "The ranking is better than the threshold of 0.5",
-        f"Macro F1 rises from {_percent(half)} to {_percent(tuned)} when each label has its own threshold, tuned on "
-        f"validation ({'; '.join(gains)}). They are in card.json; training need not be repeated.",
+        "note",
+        "Tuned thresholds do better than 0.5",
+        f"Macro F1 is {_percent(half)} at 0.5 and {_percent(tuned)} when each label has its own threshold, tuned on "
+        f"{study.thresholds_from} ({'; '.join(gains)}){interval}. They are in card.json, and predictions use them.",
     )
 
 
 def balance(study: Study) -> Finding | None:
-    """Over- and under-prediction by group."""
+    """Over- and under-prediction by group, at the thresholds that predictions use."""
     if study.test is None:
         return None
     ratios: list[str] = []
-    under: list[str] = []
-    over: list[str] = []
+    sides: dict[str, list[str]] = {"often": [], "seldom": []}
+    judged = 0
     for group in GROUPS:
         members = study.record["groups"][group]
-        true = int(study.at_half.positives[members].sum())
+        true = int(study.at_tuned.positives[members].sum())
         if not true:
             continue
-        ratio = int(study.at_half.predicted[members].sum()) / true
-        ratios.append(f"{group} {ratio:.2f}")
-        (under if ratio < SELDOM else over if ratio > OFTEN else []).append(group)
-    if not under and not over:
-        return (
-            Finding("good", "Every group is predicted about as often as it occurs", _times(ratios)) if ratios else None
-        )
-    sides = ((over, "often"), (under, "seldom"))
-    parts = [f"{_and(groups, len(ratios))} too {word}" for groups, word in sides if groups]
-    text = _times(ratios)
-    if under and study.has_unknown_labels:
+        ratio = int(study.at_tuned.predicted[members].sum()) / true
+        enough = true >= FEWEST
+        ratios.append(f"{group} {ratio:.2f}" + ("" if enough else f" (of {true} positives: too few to judge)"))
+        judged += enough
+        if enough and not SELDOM <= ratio <= OFTEN:
+            sides["seldom" if ratio < SELDOM else "often"].append(group)
+    if not judged:
+        return None
+    text = f"Predicted over true positives on the test items: {', '.join(ratios)}."
+    parts = [f"{_and(groups, judged)} too {word}" for word, groups in sides.items() if groups]
+    if not parts:
+        whom = "Every group is" if judged == len(ratios) else f"{judged} of {len(ratios)} groups are"
+        return Finding("good", f"{whom} predicted about as often as it occurs", text)
+    if sides["seldom"] and study.has_unknown_labels:
         text += " Some training labels are missing: a method that takes them for absent learns to be cautious."
-    command = (
-        for_missing(study) if under and study.has_unknown_labels else for_rare(study) if under else for_too_many(study)
-    )
-    return Finding("warn", f"At 0.5: {'; '.join(parts)}", text, command)
+        command = for_missing(study)
+    else:
+        command = for_rare(study) if sides["seldom"] else for_too_many(study)
+    return Finding("warn", f"Predicted {'; '.join(parts)}", text, command)
 
 
 def tail_gap(study: Study) -> Finding | None:
-    ap = study.final["mAP"]
-    if ap["head"] is None or ap["tail"] is None or ap["head"] - ap["tail"] < 0.15:
+    """By how often positives outrank negatives: average precision falls with the frequency of a label by itself."""
+    if study.test is None:
         return None
+    ranked = {group: study.outranks[study.record["groups"][group]] for group in ("head", "tail")}
+    ranked = {group: values[~np.isnan(values)] for group, values in ranked.items()}
+    head, tail = ranked["head"], ranked["tail"]
+    if min(len(head), len(tail)) < 2:
+        return None
+    gap = float(head.mean() - tail.mean())
+    error = float(np.sqrt(head.var(ddof=1) / len(head) + tail.var(ddof=1) / len(tail)))
+    if gap < max(GAP, 2 * error):
+        return None
+    ap = study.final["mAP"]
     return Finding(
         "warn",
-        "Rare labels are ranked much worse than frequent ones",
-        f"mAP is {_percent(ap['head'])} for the head and {_percent(ap['tail'])} for the tail.",
+        "Rare labels are ranked worse than frequent ones",
+        f"A positive scores above a negative in {_percent(head.mean())} of the cases for the head and in "
+        f"{_percent(tail.mean())} for the tail ({len(head)} and {labels(len(tail))} with at least {ENOUGH} test "
+        f"positives); mAP is {_percent(ap['head'])} and {_percent(ap['tail'])}.",
         for_rare(study),
     )
 
@@ -173,20 +211,21 @@ def unmeasured(study: Study) -> Finding | None:
 
 
 def schedule(study: Study) -> Finding | None:
-    """Stopped too early, or trained for too long."""
+    """Stopped too early, or trained for too long; a change counts if it is larger than the jitter of the curve."""
     curve = [row["validation"]["mAP"]["total"] for row in study.record["metrics"]["epochs"]]
     if len(curve) < 4 or any(value is None for value in curve):
         return None
-    best = int(np.argmax(curve))
-    if curve[best] - curve[-1] > 0.03:
+    best, quarter = int(np.argmax(curve)), max(1, len(curve) // 4)
+    jitter = float(np.median(np.abs(np.diff(curve, 2)))) if len(curve) > 4 else 0.0
+    enough = max(MOVED, 2 * jitter)
+    if curve[best] - curve[-1] > enough:
         return Finding(
             "note",
             "Validation was best before the end",
             f"Validation mAP was {_percent(curve[best])} after epoch {best + 1} and {_percent(curve[-1])} at the end.",
             again(study, f"train.epochs={best + 1}"),
         )
-    quarter = max(1, len(curve) // 4)
-    if curve[-1] - curve[-1 - quarter] > 0.03:
+    if curve[-1] - curve[-1 - quarter] > enough:
         return Finding(
             "note",
             "Validation was still rising at the end",
@@ -202,13 +241,16 @@ def missing_labels(study: Study) -> Finding | None:
     counted = [row["found_missing"] for row in study.epochs if row.get("found_missing")]
     if not counted or not (found := counted[-1]["right"] + counted[-1]["wrong"]):
         return None
-    right = counted[-1]["right"] / found
-    text = f"In the last epoch it trained {found:,} unknown labels as positives, of which {_percent(right)} are."
-    if right < 0.5:
+    right = counted[-1]["right"]
+    low, high = beta.ppf([0.025, 0.975], right + 0.5, found - right + 0.5)
+    text = (
+        f"In the last epoch it trained {found:,} unknown labels as positives, of which {_percent(right / found)} are."
+    )
+    if high < 0.5:
         return Finding(
             "warn", "Most labels that the method adds are wrong", text + " Raise its threshold or its warm-up."
         )
-    return Finding("good" if right > 0.8 else "note", "The method fills in missing labels", text)
+    return Finding("good" if low > 0.8 else "note", "The method fills in missing labels", text)
 
 
 QUESTIONS: tuple[Callable[[Study], Finding | None], ...] = (
@@ -229,10 +271,15 @@ def again(study: Study, *changes: str, method: str | None = None) -> str:
 
 
 def for_rare(study: Study) -> str:
-    """Another sampler first; then another loss. Where a method solves there is no sampler: more learners beside it."""
-    if study.solved:
-        return "" if study.method in ("blend", "committee") else again(study, method="blend")
-    if study.record["config"]["sampler"]["name"] == "uniform":
+    """Feature vectors: what `raretag train` would choose, then more labels. Others: the sampler, then the loss."""
+    config = study.record["config"]
+    entries = study.record["data"]["items"]["train"] * len(study.labels)
+    if study.method in ("blend", "committee"):
+        return shlex.join(["raretag", "review", str(study.path)]) if study.labels_may_be_missing else ""
+    if study.solved or config["model"]["name"] == "mlp":
+        fits = entries <= BLEND_ENTRIES and len(study.labels) < BLEND_LABELS
+        return again(study, "model.layers=0", method="blend") if fits else ""
+    if config["sampler"]["name"] == "uniform":
         return again(study, "sampler.name=class_aware")
     other = "partial_label_masking" if study.method == "distribution_balanced" else "distribution_balanced"
     return again(study, method=other)
@@ -240,19 +287,17 @@ def for_rare(study: Study) -> str:
 
 def for_missing(study: Study) -> str:
     if study.solved:
-        return shlex.join(["raretag", "suggest", str(study.path)])
+        return shlex.join(["raretag", "review", str(study.path)])
     return again(study, method="role" if study.method == "ignore_likely" else "ignore_likely")
 
 
 def for_too_many(study: Study) -> str:
-    """For too many predictions: plainer weights, and negatives where there are none; else other thresholds."""
-    if study.solved:
-        return shlex.join(["raretag", "tune", str(study.path)])
-    if study.record["config"]["sampler"]["name"] != "uniform":
+    """For too many predictions: plainer weights, and negatives where there are none; else surer decisions."""
+    if not study.solved and study.record["config"]["sampler"]["name"] != "uniform":
         return again(study, "sampler.name=uniform")
-    if study.has_unknown_labels and study.ignores_unknown:
+    if not study.solved and study.has_unknown_labels and study.ignores_unknown:
         return again(study, method="assume_negative")
-    return "" if study.method == "binary_cross_entropy" else again(study, method="binary_cross_entropy")
+    return shlex.join(["raretag", "tune", str(study.path), "--precision", "0.8"])
 
 
 # Words. -------------------------------------------------------------------------------------------------------------
@@ -285,7 +330,3 @@ def _range(counts: NDArray[np.int64]) -> str:
 
 def _and(groups: list[str], of: int) -> str:
     return "every group" if len(groups) == of > 1 else " and ".join(groups)
-
-
-def _times(ratios: list[str]) -> str:
-    return f"Predicted over true positives: {', '.join(ratios)}."

@@ -8,11 +8,19 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
+from scipy.stats import rankdata
+
+from raretag.core.targets import Targets
+from raretag.metrics.intervals import Interval, paired_difference
 
 GROUPS = ("head", "medium", "tail")
-FINE_LIFT = 4.0  # average precision over that of a random order, from which a ranking is called fine
-FINE_PRECISION = 0.5  # or an average precision as high as this
+ENOUGH = 5  # test positives of a label, from which its own numbers are put into words
+FINE_PRECISION = 0.5  # an average precision from which a ranking is called fine,
+FINE_LIFT, FINE_LEAST = 4.0, 0.1  # or so many times that of a random order, and at least so high
+MOST_RESAMPLED = 20_000_000  # predictions
+RESAMPLES = 200
 
 
 @dataclass(frozen=True)
@@ -110,6 +118,11 @@ class Study:
         return self.unknown is not None and bool(self.unknown.any())
 
     @property
+    def labels_may_be_missing(self) -> bool:
+        """Some are unknown, or nobody has checked those that an item does not list."""
+        return self.has_unknown_labels or self.record["data"].get("notes", {}).get("absent") == "negative"
+
+    @property
     def ignores_unknown(self) -> bool:
         """Whether the method leaves unknown labels out of the loss."""
         return bool(self.record["method"]["slots"].get("complete") == "ObservedOnly")
@@ -125,10 +138,49 @@ class Study:
         """Labels with test positives that are never predicted at 0.5."""
         return [int(c) for c in np.flatnonzero((self.at_half.predicted == 0) & (self.at_half.positives > 0))]
 
-    def ranks_well(self) -> list[bool]:
-        """For each label whether its ranking is fine, whatever the threshold."""
-        pairs = zip(self.average_precision, self.prevalence, strict=True)
-        return [bool(ap >= FINE_PRECISION or ap >= FINE_LIFT * max(random, 1e-9)) for ap, random in pairs]
+    def ranks_well(self) -> list[bool | None]:
+        """For each label whether its ranking is fine, whatever the threshold; None: too few test positives to tell."""
+        triples = zip(self.average_precision, self.prevalence, self.at_half.positives, strict=True)
+        return [
+            None
+            if positives < ENOUGH
+            else bool(ap >= FINE_PRECISION or ap >= max(FINE_LEAST, FINE_LIFT * max(random, 1e-9)))
+            for ap, random, positives in triples
+        ]
+
+    @cached_property
+    def outranks(self) -> NDArray[np.float64]:
+        """[C]: how often a test positive scores above a test negative, which does not depend on how rare positives are.
+
+        NaN for labels with too few of either.
+        """
+        assert self.test is not None
+        found = np.full(len(self.labels), np.nan)
+        for label in range(len(found)):
+            seen = self.test.observed[:, label]
+            p, positive = self.test.p[seen, label], self.test.positive[seen, label]
+            some, others = int(positive.sum()), int((~positive).sum())
+            if min(some, others) >= ENOUGH:
+                found[label] = (rankdata(p)[positive].sum() - some * (some + 1) / 2) / (some * others)
+        return found
+
+    @cached_property
+    def gain_of_thresholds(self) -> Interval | None:
+        """Macro F1 on test items at tuned thresholds minus that at 0.5; None where items cannot be resampled."""
+        if self.test is None or not self.test.positive.any() or self.test.p.size > MOST_RESAMPLED:
+            return None
+        p = torch.from_numpy(self.test.p)
+        targets = Targets(torch.from_numpy(self.test.positive).double(), torch.from_numpy(self.test.observed))
+        cut = torch.from_numpy(self.thresholds)
+        return paired_difference(p.logit(), p.logit(), targets, metric="F1", thresholds_a=cut, resamples=RESAMPLES)[
+            "total"
+        ]
+
+    @property
+    def thresholds_from(self) -> str:
+        """What the thresholds were tuned on, in words."""
+        source = self.record.get("fitted_on", {}).get("thresholds", {}).get("from", "validation items")
+        return "training items, scored out of fold" if source == "out of fold" else str(source)
 
     def f1_of_always_yes(self) -> dict[str, float]:
         """Macro F1 of each group if every label were found on every item: 2 pi / (1 + pi) at a prevalence of pi."""

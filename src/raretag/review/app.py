@@ -59,8 +59,11 @@ def build_app(desk: Desk, trainer: Trainer, token: str, hosts: Any = LOCAL) -> A
 
     def listed(request: Request) -> Any:
         wanted = Filter.read(request.query_params)
-        if request.query_params.get("mode") == "label":
+        mode = request.query_params.get("mode")
+        if mode == "label":
             return {"questions": desk.select(wanted).tolist()}
+        if mode == "labels":
+            return {"labels": desk.labels(wanted)}
         return {"items": desk.items(wanted)}
 
     def questions(request: Request) -> Any:

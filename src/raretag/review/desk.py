@@ -22,9 +22,9 @@ from raretag.data.sources import group_counts
 from raretag.labels.corrections import Places
 from raretag.labels.counts import groups
 from raretag.review.log import ANSWERS, AnswerLog
-from raretag.suggestions.answers import NO, UNSURE, YES, Answer
+from raretag.suggestions.answers import NO, YES, Answer
 from raretag.suggestions.listing import Suggestion, Suggestions
-from raretag.suggestions.promise import audit_answers, from_probabilities, of_part
+from raretag.suggestions.promise import from_probabilities, of_part, shift_by_answers
 
 ORDERS = ("teach", "sure", "random")
 OPEN, ANSWERED, CONFLICT = "open", "answered", "conflict"
@@ -77,6 +77,9 @@ class Desk:
         self.group = np.array([one.group for one in self.questions], object)
         self.kind = np.array([one.kind for one in self.questions], object)
         self.state = np.full(len(self.questions), OPEN, object)
+        self.word = np.full(len(self.questions), "", object)  # the answer, where there is one
+        self._promise: dict[str, Any] | None = None  # as long as nobody answers
+        self.disputed: set[tuple[str, str]] = set()  # entries that people answer differently
         self.positives = data.train.labels.statistics(cooccurrence=False).positives.tolist()
         members = groups(group_counts(data), config.group_edges)
         self.group_of = {int(label): name for name, some in members.items() for label in some}
@@ -106,6 +109,12 @@ class Desk:
     def items(self, wanted: Filter) -> list[int]:
         """Rows of items, each once, in the order of their first question."""
         return list(dict.fromkeys(self.row[self.select(wanted)].tolist()))
+
+    def labels(self, wanted: Filter) -> list[str]:
+        """Labels that some of these questions are about, the rarest first."""
+        return sorted(
+            set(self.label[self.select(wanted)]), key=lambda name: (self.positives[self.places.column[name]], name)
+        )
 
     def item(self, row: int) -> dict[str, Any]:
         """An item with all its labels: the known ones, and the questions about it."""
@@ -174,6 +183,7 @@ class Desk:
     def summary(self) -> dict[str, Any]:
         """Counts, the labels with what is open, and what the answers say of the promise."""
         self._update()
+        self._promise = self.promise() if self._promise is None else self._promise
         open_ = self.state == OPEN
         labels: dict[str, dict[str, Any]] = {}
         for number, label in enumerate(self.label.tolist()):
@@ -190,43 +200,35 @@ class Desk:
             "listed": len(self.questions),
             "open": int(open_.sum()),
             "answered": int((self.state == ANSWERED).sum()),
-            "conflicts": sum(len(self.log.words(*entry)) > 1 for entry in self.log.given),
+            "conflicts": len(self.disputed),
             "words": {word: words.count(word) for word in ANSWERS},
             "labels": sorted(labels.values(), key=lambda one: (one["known"], one["label"])),
             "all_labels": list(self.data.train.labels.names),
             "groups": sorted({one["group"] for one in labels.values() if one["group"]}),
-            "promise": self.promise(),
+            "promise": self._promise,
             "assumption": self.found.assumption,
             "damaged": self.log.damaged,
         }
 
     def promise(self) -> dict[str, Any]:
         """Of the answers so far: how many were right, what was promised for them, what to expect of the open ones."""
-        missing = [number for number, kind in enumerate(self.kind) if kind == "missing"]
-        sure = [n for n in missing if self.state[n] == ANSWERED and self._word(n) in (YES, NO)]
-        if not missing or not self.found.promises:
+        missing = self.kind == "missing"
+        if not missing.any() or not self.found.promises:
             return {"answered": 0}
-        listed = _log_odds(self.probability[missing])
-        whole = self.found.promises[-1]
-        if not sure:
+        yes, sure = self.word == YES, missing & ((self.word == YES) | (self.word == NO))
+        whole, answered = self.found.promises[-1], int(sure.sum())
+        if not answered:
             return {"answered": 0, "expected": whole.as_dict()}
-        right = sum(self._word(number) == YES for number in sure)
-        promised = of_part(whole, listed, _log_odds(self.probability[sure]))
-        said = audit_answers(
-            [Answer(self.questions[n].item, self.questions[n].label, self._word(n)) for n in sure],
-            _log_odds(self.probability[sure]),
-        )
-        rest = [number for number in missing if self.state[number] == OPEN]
-        coming = (
-            from_probabilities(len(rest), _log_odds(self.probability[rest]), said.shift, said.deviation)
-            if rest
-            else None
-        )
+        log_odds, right = _log_odds(self.probability), int((sure & yes).sum())
+        promised = of_part(whole, log_odds[missing], log_odds[sure])
+        shift, deviation = shift_by_answers(log_odds[sure], yes[sure].astype(np.float64))
+        rest = log_odds[missing & (self.state == OPEN)]
+        coming = from_probabilities(len(rest), rest, shift, deviation) if len(rest) else None
         return {
-            "answered": len(sure),
+            "answered": answered,
             "right": right,
             "promised": promised.as_dict(),
-            "kept": promised.covers(right / len(sure)),
+            "kept": promised.covers(right / answered),
             "expected": None if coming is None else coming.as_dict(),
         }
 
@@ -236,14 +238,13 @@ class Desk:
         self.log.refresh()
         for entry in list(self.log.changed):
             self.log.changed.discard(entry)
+            self._promise = None
+            words = self.log.words(*entry)
+            (self.disputed.add if len(words) > 1 else self.disputed.discard)(entry)
             number = self.number.get(entry)
             if number is not None:
-                words = self.log.words(*entry)
                 self.state[number] = OPEN if not words else ANSWERED if len(words) == 1 else CONFLICT
-
-    def _word(self, number: int) -> str:
-        one = self.questions[number]
-        return (self.log.words(one.item, one.label) or [UNSURE])[0]
+                self.word[number] = words[0] if len(words) == 1 else ""
 
     def _people(self, item: str, label: str) -> dict[str, str]:
         return {by: one.answer for by, one in self.log.given.get((item, label), {}).items()}
@@ -254,8 +255,16 @@ class Desk:
         return str(self.data.train.labels.ids[row])
 
     def _look(self, row: int) -> dict[str, Any]:
-        text, shape = self._text(row), self.shape
-        return {"row": row, "item": self._id(row), "image": not text and len(shape) == 3, "text": text}
+        text, name = self._text(row), self._id(row)
+        inputs, place = original(self.data.train.inputs, row)
+        file = Path(inputs.paths[place]).name if isinstance(inputs, Images) else ""
+        return {
+            "row": row,
+            "item": name,
+            "image": not text and len(self.shape) == 3,
+            "text": text,
+            "file": "" if file in name else file,  # where items have no names of their own
+        }
 
     def _text(self, row: int) -> str:
         inputs, place = original(self.data.train.inputs, row)

@@ -29,6 +29,7 @@ from raretag.suggestions.answers import Answer, Merged, apply_to_corrections, wr
 
 GROUPS = ("head", "medium", "tail")
 RESAMPLES = 300
+MOVED = 0.0005  # of average precision: less is shown as 0.0
 
 
 @dataclass
@@ -172,7 +173,7 @@ def compared(before: Run, after: Run) -> dict[str, Any]:
     labels = [
         {"label": names[label], "before": float(first[label]), "after": float(second[label])}
         for label in torch.argsort(moved.abs(), descending=True)[:12].tolist()
-        if moved[label] != 0
+        if abs(float(moved[label])) >= MOVED
     ]
     where = "test items" if part == "test" else "training items, scored out of fold and judged by the new labels"
     return {"sentence": f"mAP on the same {len(targets):,} {where}", "parts": parts, "labels": labels}

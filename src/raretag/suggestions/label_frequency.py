@@ -23,14 +23,14 @@ where they do not, it is flat. Two readings of the low end (e = 0, e free) share
 known either.
 
 The curve is not exactly logistic, and with thousands of entries its likelihood is surer than that deserves. So it
-counts with the power TRUST only, and a second fact joins it: what stands at the very top is mostly positive. With m the
-marked share among the highest scores (as many as a tenth of the marked entries), Q = m / c are the positives there, and
+counts with the power TRUST only, and a second fact joins it: what stands at the top is mostly positive. With m the
+marked share among the highest scores (as many as a quarter of the marked entries), Q = m / c are the positives there,
 
-    Q ~ 1/2 Beta(9, 1 + 4 (1 - f)) + 1/2 Beta(2, 2),    f = marked share among the highest half / m, 1 at most
+    Q ~ 1/2 Beta(9, 3/2) + 1/2 Beta(2, 2)
 
-where f is low if the curve still rises at the top, so that the plateau may not be reached; the second part is for weak
-models. TRUST and the prior are fitted to positives that were hidden on purpose in seven data sets
-(benchmarks/promises.py).
+where the second part is for weak models. TRUST, the quarter and the prior are those of 840 choices under which the true
+c was most probable, over positives that were hidden on purpose in seven data sets; whether promises hold was then
+measured on other draws and on three other sets (benchmarks/promises.py, docs/review.md).
 """
 
 from __future__ import annotations
@@ -53,9 +53,9 @@ _LEAST = 1e-3  # a slope below 0 would turn the order of a label around
 GRID = np.concatenate([np.arange(0.06, 0.98, 0.02), [0.99, 0.999]])  # label frequencies that are weighed
 _REGION = 3.0  # the fit looks at this many entries for each marked one: the top, which suggestions come from
 _BINS = 400  # of scores, for the likelihood
-TRUST = 0.2  # power of the likelihood of the shape
-_TOP, _HALF = 0.1, 0.5  # regions of the highest scores, as shares of the marked entries
-_PURE, _IMPURE, _RISING = 9.0, 1.0, 4.0  # of the prior of the share of positives at the top
+TRUST = 0.05  # power of the likelihood of the shape
+_TOP = 0.25  # region of the highest scores, as a share of the marked entries
+_PURE, _IMPURE = 9.0, 1.5  # of the prior of the share of positives at the top
 
 
 def on_one_scale(scores: Floats, marked: Bools, counted: Bools) -> Floats:
@@ -161,14 +161,12 @@ def estimate_label_frequency(
 def _prior_of_top(t: Floats, marked: Bools, shares: Floats) -> Floats:
     """How probable each share c [S] is, from the marked share m at the top: Q = m / c is mostly near 1."""
     count, order = int(marked.sum()), np.argsort(-t, kind="stable")
-    top, half = (order[: max(int(part * count), 30)] for part in (_TOP, _HALF))
-    m = float(marked[top].mean())
-    rising = 1 - min(1.0, float(marked[half].mean()) / max(m, 1e-9))
-    found = m * len(top)
+    top = order[: max(int(_TOP * count), 30)]
+    found = int(marked[top].sum())
     draws = np.random.default_rng(0).beta(found + 0.5, len(top) - found + 0.5, 60)  # m is uncertain itself
     purity = draws[:, None] / shares[None, :]  # [60, S]
     inside = np.clip(purity, 1e-6, 1 - 1e-6)
-    density = (beta.pdf(inside, _PURE, _IMPURE + _RISING * rising) + beta.pdf(inside, 2, 2)) / 2
+    density = (beta.pdf(inside, _PURE, _IMPURE) + beta.pdf(inside, 2, 2)) / 2
     return np.asarray(np.where(purity < 1, density * purity, 0.0).mean(axis=0) + 1e-12)
 
 

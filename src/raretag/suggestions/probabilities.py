@@ -15,15 +15,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+import torch
 from scipy.special import expit
-from scipy.stats import rankdata
 
 from raretag.core.errors import UserError
 from raretag.core.targets import Targets
+from raretag.metrics.decision_cuts import are_chosen
 from raretag.suggestions.label_frequency import Bools, Floats, LabelFrequency, estimate_label_frequency, on_one_scale
 from raretag.suggestions.promise import Promise, from_both, from_marks, passing
 
-_CHOSEN = 0.6  # observed negatives that outscore unknown entries this often were not drawn at random
 _AT_MOST = 300_000  # unknown entries that the ratio is fitted on
 RATIOS = np.linspace(-6.0, 3.0, 181)  # log odds ratios that are weighed
 
@@ -91,7 +91,7 @@ def estimate_probabilities(
     if not positive.any():
         raise UserError("no training item has a positive label: nothing can be suggested; are the labels read rightly?")
     candidates = ~observed if not observed.all() else negative
-    if observed.all() or not negative.any() or label_frequency is not None or are_chosen(logits, negative, ~observed):
+    if observed.all() or not negative.any() or label_frequency is not None or asked(logits, negative, observed):
         counted = positive | candidates
         t = on_one_scale(logits, positive, counted)
         usable = counted & positive.any(axis=0)
@@ -106,15 +106,9 @@ def estimate_probabilities(
     )
 
 
-def are_chosen(logits: Floats, negative: Bools, unknown: Bools) -> bool:
-    """Whether observed negatives score higher than unknown entries, as rejected suggestions do."""
-    higher, pairs = 0.0, 0
-    for label in np.flatnonzero(negative.any(axis=0) & unknown.any(axis=0)):
-        some = logits[negative[:, label], label]
-        ranks = rankdata(np.concatenate([some, logits[unknown[:, label], label]]))[: len(some)]
-        higher += float((ranks - rankdata(some)).sum()) / int(unknown[:, label].sum())
-        pairs += len(some)
-    return pairs > 0 and higher / pairs > _CHOSEN
+def asked(logits: Floats, negative: Bools, observed: Bools) -> bool:
+    """Whether observed negatives look like rejected suggestions."""
+    return are_chosen(*(torch.from_numpy(some) for some in (logits, negative, ~observed)))
 
 
 def estimate_ratio(t: Floats, positive: Bools, observed: Bools) -> Floats:

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import expit, ndtri
 from scipy.stats import beta
 
@@ -25,6 +26,7 @@ from raretag.suggestions.label_frequency import Bools, Floats, LabelFrequency
 
 MASS = 0.9
 _DRAWS = 4000
+_ONE_BY_ONE, _GROUPS = 1000, 100  # suggestions, up to which each is drawn; into how many groups more of them are put
 _PRIOR = 3.0  # deviation of the shift before anybody has answered
 
 
@@ -87,9 +89,7 @@ def from_probabilities(size: int, log_odds: Floats, shift: float, deviation: flo
     """Of suggestions whose probabilities were corrected by answers: log odds + shift, which is itself uncertain."""
     generator = np.random.default_rng(0)
     shifts = generator.normal(shift, deviation, 400)
-    each = 1 / (1 + np.exp(-(log_odds[None, :] + shifts[:, None])))
-    right = (generator.random(each.shape) < each).mean(axis=1)
-    return Promise.of_draws(size, right)
+    return Promise.of_draws(size, _shares(log_odds, shifts, generator))
 
 
 def of_part(whole: Promise, listed: Floats, part: Floats) -> Promise:
@@ -103,16 +103,32 @@ def of_part(whole: Promise, listed: Floats, part: Floats) -> Promise:
     normal = generator.normal(size=400)
     # two half-normals, so that as much lies beyond either end as before
     shifts = ends[1] + np.where(normal < 0, ends[1] - ends[0], ends[2] - ends[1]) * normal / ndtri((1 + MASS) / 2)
-    each = expit(part[None, :] + shifts[:, None])
-    return Promise.of_draws(len(part), (generator.random(each.shape) < each).mean(axis=1))
+    return Promise.of_draws(len(part), _shares(part, shifts, generator))
+
+
+def _shares(log_odds: Floats, shifts: Floats, generator: np.random.Generator) -> Floats:
+    """What share of the suggestions is right, a draw for each shift; long lists are drawn in groups of like odds."""
+    if len(log_odds) <= _ONE_BY_ONE:
+        each = expit(log_odds[None, :] + shifts[:, None])
+        return np.asarray((generator.random(each.shape) < each).mean(axis=1))
+    middle, size = _grouped(log_odds)
+    p = expit(middle[None, :] + shifts[:, None])
+    return np.asarray(generator.binomial(size[None, :], p).sum(axis=1) / len(log_odds))
+
+
+def _grouped(log_odds: Floats) -> tuple[Floats, NDArray[np.int64]]:
+    """Means and sizes of groups of like odds."""
+    groups = np.array_split(np.sort(log_odds), _GROUPS)
+    return np.array([group.mean() for group in groups]), np.array([len(group) for group in groups])
 
 
 def _shift_to(log_odds: Floats, share: float) -> float:
     """The shift of all log odds that makes `share` of them right, on average."""
     low, high = -30.0, 30.0
+    some, weight = _grouped(log_odds) if len(log_odds) > _ONE_BY_ONE else (log_odds, None)
     for _ in range(60):
         middle = (low + high) / 2
-        low, high = (middle, high) if float(expit(log_odds + middle).mean()) < share else (low, middle)
+        low, high = (middle, high) if np.average(expit(some + middle), weights=weight) < share else (low, middle)
     return (low + high) / 2
 
 
@@ -158,11 +174,11 @@ def audit_answers(answers: Sequence[Answer], log_odds: Floats) -> Audit:
     places = [place for place in tried if place is not None]
     is_random = bool(places) and len(places) == len(tried) and max(places) <= 1.1 * len(places) + 1
     known = np.isfinite(log_odds)
-    shift, deviation = _shift(log_odds[known], right[known])
+    shift, deviation = shift_by_answers(log_odds[known], right[known])
     return Audit(len(missing), len(sure), int(right.sum()), is_random, shift, deviation)
 
 
-def _shift(log_odds: Floats, right: Floats) -> tuple[float, float]:
+def shift_by_answers(log_odds: Floats, right: Floats) -> tuple[float, float]:
     """The number that, added to all log odds, explains the answers best, and its deviation."""
     shift = 0.0
     for _ in range(50):

@@ -4,11 +4,15 @@ import { ask, find, inTurn, make, picture, tell, two } from "./dom.js";
 
 const VERDICTS = { yes: "right", no: "wrong", unsure: "not sure", skip: "leave open" };
 
-const guess = (one) => ((one.probability >= 0.5) === (one.was !== "positive") ? "yes" : "no");
+const rightness = (one) => (one.was === "positive" ? 1 - one.probability : one.probability); // that the label is right
+
+const guess = (one) => (rightness(one) >= 0.5 ? "yes" : "no");
 
 export class GridView {
   constructor(app) {
     this.app = app;
+    this.labels = []; // in turn, rarest first
+    this.turn = 0;
     this.numbers = [];
     this.start = 0;
     this.cards = [];
@@ -16,10 +20,17 @@ export class GridView {
 
   get size() { return window.innerWidth < 760 ? 12 : 24; }
 
-  async load() {
-    const label = this.app.label() || this.app.firstOpenLabel();
-    this.label = label;
-    this.numbers = label ? (await ask(`api/list?mode=label&${this.app.query({ label })}`)).questions : [];
+  async load(label = "") {
+    const chosen = this.app.label();
+    this.labels = chosen ? [chosen] : (await ask(`api/list?mode=labels&${this.app.query()}`)).labels;
+    this.turn = Math.max(this.labels.indexOf(label), 0);
+    await this.open();
+  }
+
+  async open() {
+    this.label = this.labels[this.turn];
+    this.numbers = this.label === undefined
+      ? [] : (await ask(`api/list?mode=label&${this.app.query({ label: this.label })}`)).questions;
     this.start = 0;
     await this.show();
   }
@@ -27,8 +38,8 @@ export class GridView {
   async show() {
     const some = this.numbers.slice(this.start, this.start + this.size);
     if (!some.length) {
-      const next = this.app.label() ? "" : this.app.firstOpenLabel();
-      if (next && next !== this.label) { await this.load(); return; }
+      this.turn += 1;
+      if (this.turn < this.labels.length) { await this.open(); return; }
       this.cards = [];
       this.app.showEnd(this.numbers.length);
       return;
@@ -62,7 +73,7 @@ export class GridView {
     const face = make("button", {
       type: "button", class: "face", "data-place": place, "aria-pressed": String(card.verdict === "no"),
       onclick: () => this.mark(place, card.verdict === "yes" ? "no" : "yes"),
-    }, seen, make("span", { class: "verdict" }, make("span", {}, VERDICTS[card.verdict] + people), make("span", {}, two(card.probability))));
+    }, seen, make("span", { class: "verdict" }, make("span", {}, VERDICTS[card.verdict] + people), make("span", {}, two(rightness(card)))));
     const more = ["unsure", "skip"].map((word) => make("button", {
       type: "button", "aria-pressed": String(card.verdict === word), "aria-label": `${VERDICTS[word]}: item ${card.item}`,
       onclick: () => this.mark(place, card.verdict === word ? guess(card) : word),
@@ -121,5 +132,5 @@ export class GridView {
     return Math.max(cards.filter((card) => card.offsetTop === cards[0].offsetTop).length, 1);
   }
 
-  async undone() { await this.load(); }
+  async undone(entries) { await this.load(entries[0].label); }
 }

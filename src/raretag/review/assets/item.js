@@ -45,7 +45,7 @@ export class ItemView {
     const seen = item.image
       ? picture(item.row, 960, `item ${item.item}`)
       : make("p", { class: "text", tabindex: "0" }, item.text || `${item.item} (numbers only: there is nothing to look at)`);
-    const figure = make("figure", { class: "seen" }, seen, make("figcaption", {}, item.item));
+    const figure = make("figure", { class: "seen" }, seen, make("figcaption", {}, item.item, item.file ? make("span", { class: "file" }, item.file) : null));
     const questions = item.questions.map((one, place) => this.question(one, place));
     const side = make("div", {},
       make("h2", {}, "Are these labels right?"),
@@ -67,7 +67,7 @@ export class ItemView {
   question(one, place) {
     const mine = this.mine(one);
     const people = Object.entries(one.answers).map(([by, word]) => `${by}: ${SPOKEN[word]}`).join(", ");
-    const about = one.kind === "wrong" ? `marked; wrong with ${two(one.probability)}` : `${two(one.probability)} probable`;
+    const about = one.was === "positive" ? `marked; ${two(1 - one.probability)} probable` : `${two(one.probability)} probable`;
     const shown = mine || (one.state === "answered" ? Object.values(one.answers)[0] : null);
     const buttons = Object.entries(WORDS).map(([word, text]) => make("button", {
       type: "button", class: word, "aria-pressed": String(shown === word), "aria-label": `${SPOKEN[word]}: ${one.label}`,

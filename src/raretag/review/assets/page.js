@@ -26,11 +26,6 @@ class App {
   by() { return find("#by").value.trim() || "guest"; }
   label() { return find("#label").value; }
   known(label) { const one = this.summary.labels.find((other) => other.label === label); return one ? one.known : null; }
-  firstOpenLabel() {
-    const group = find("#group").value;
-    const one = this.summary.labels.find((other) => other.open && (!group || other.group === group));
-    return one ? one.label : "";
-  }
 
   query(changes = {}) {
     const form = Object.fromEntries(new FormData(find("#filter")));
@@ -118,7 +113,7 @@ class App {
     find("#counted").textContent = parts.join(" · ");
     let said = "";
     if (promise.answered) said = `Of ${many(promise.answered)} answers ${two(promise.right / promise.answered)} were right; promised ${interval(promise.promised)}.`;
-    if (promise.expected) said += ` ${promise.answered ? "Of those still open" : "Of all suggestions"} expect ${two(promise.expected.expected)} (${interval(promise.expected)}).`;
+    if (promise.expected) said += ` ${promise.answered ? "Of those still open" : "Of all suggestions"} expect ${two(promise.expected.expected)} to be right (${interval(promise.expected)}).`;
     find("#promised").textContent = said.trim();
     this.chooseLabels();
   }

@@ -3,7 +3,10 @@
 import { ask, find, inTurn, make, tell } from "./dom.js";
 
 const percent = (share) => (share === null ? "–" : (100 * share).toFixed(1));
-const signed = (share) => `${share >= 0 ? "+" : "−"}${Math.abs(100 * share).toFixed(1)}`;
+const signed = (share) => {
+  const points = Math.abs(100 * share).toFixed(1);
+  return points === "0.0" ? points : `${share > 0 ? "+" : "−"}${points}`;
+};
 
 export class TrainingDialog {
   constructor(app) {
@@ -61,14 +64,14 @@ export class TrainingDialog {
     const parts = [make("p", {}, make("strong", {}, found.sentence))];
     if (!found.parts) return parts;
     const row = (cells) => make("tr", {}, make("th", { scope: "row" }, cells[0]), ...cells.slice(1).map((cell) => (typeof cell === "string" ? make("td", {}, cell) : cell)));
-    const change = (before, after) => make("td", { class: after >= before ? "up" : "down" }, signed(after - before));
+    const sure = (one) => (one.low > 0 ? "up" : one.high < 0 ? "down" : null); // coloured only where the interval has one sign
     const head = (...names) => make("thead", {}, make("tr", {}, ...names.map((name) => make("th", { scope: "col" }, name))));
     parts.push(make("table", {}, head("labels", "before", "after", "change", "95 % interval"),
-      make("tbody", {}, ...found.parts.map((one) => row([one.part === "total" ? "all" : one.part, percent(one.before), percent(one.after), change(one.before, one.after), `${signed(one.low)} to ${signed(one.high)}`])))));
+      make("tbody", {}, ...found.parts.map((one) => row([one.part === "total" ? "all" : one.part, percent(one.before), percent(one.after), make("td", { class: sure(one) }, signed(one.after - one.before)), `${signed(one.low)} to ${signed(one.high)}`])))));
     if (found.labels.length) {
       parts.push(make("h3", {}, "Labels that moved most (average precision)"));
       parts.push(make("table", {}, head("label", "before", "after", "change"),
-        make("tbody", {}, ...found.labels.map((one) => row([one.label, percent(one.before), percent(one.after), change(one.before, one.after)])))));
+        make("tbody", {}, ...found.labels.map((one) => row([one.label, percent(one.before), percent(one.after), signed(one.after - one.before)])))));
     }
     return parts;
   }
