@@ -42,8 +42,8 @@ RECIPES: dict[str, dict[str, Any]] = {
         "warmup_from": 1 / 3,
         "clip": 35.0,
     },
-    # Zhang, Cao et al. 2023 (COMIC): Adam (AdamW without decay), 40 epochs of batches of 32. The rate is not in print; this
-    # is that of the authors' code.
+    # Zhang, Cao et al. 2023 (COMIC): Adam (AdamW without decay), 40 epochs, batches of 32. The rate is not in print;
+    # this is that of the authors' code.
     "comic": {
         "epochs": 40,
         "batch_size": 32,

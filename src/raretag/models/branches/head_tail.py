@@ -14,14 +14,14 @@ Paper and code::
     (9)   logits of each branch by its normalised classifier
     (10)  of f_h with `head_factor` and of f_t with `tail_factor` times its moving vector added
 
-The outputs are [B, 3, C]: head, tail, balanced. The parts of the ablation that section 4.4 quotes (Table 6): without the
-average moving vector (AMV) head_factor = tail_factor = 0; without the normalised classifier (NC) `head.name=linear`,
-whose features are moved as they are; without distillation (DL) `method.lambda_h=0`.
+The outputs are [B, 3, C]: head, tail, balanced. The parts of the ablation that section 4.4 quotes (Table 6): without
+the average moving vector (AMV) head_factor = tail_factor = 0; without the normalised classifier (NC)
+`head.name=linear`, whose features are moved as they are; without distillation (DL) `method.lambda_h=0`.
 
 Departs from the paper: e_t moves with the features, as in the authors' code; in print it moves with a gradient, but
-not of what: moved_by="gradient" takes that of the loss by f_h and f_t, which the next step then uses. Only the direction
-of e_t is used, so the missing factor 1 - mu does not matter. The tail's vector counts twice, in print once. One rate for
-all branches. share_backbone=True is ours: one backbone gives f_h = f_t = f_b, and only the classifiers differ.
+not of what: moved_by="gradient" takes that of the loss by f_h and f_t, which the next step then uses. Only the
+direction of e_t is used, so the missing factor 1 - mu does not matter. The tail's vector counts twice, in print once.
+One rate for all branches. share_backbone=True is ours: one backbone gives f_h = f_t = f_b, only the classifiers differ.
 Departs from the authors' code: attention learns, and acts in training as in evaluation. All features are trained.
 """
 

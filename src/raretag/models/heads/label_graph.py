@@ -92,8 +92,8 @@ def read_vectors(file: str, labels: int) -> Tensor:
     )
     if found is None:
         raise UserError(
-            f"label_graph.vectors: the file '{file}' does not exist, here or in $RARETAG_DATA; expected a .npy file with "
-            "one vector per label, for example GloVe vectors of the label names"
+            f"label_graph.vectors: the file '{file}' does not exist, here or in $RARETAG_DATA; expected a .npy file "
+            "with one vector per label, for example GloVe vectors of the label names"
         )
     try:
         values = np.load(found, allow_pickle=False)
