@@ -10,9 +10,11 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
+from typing import Any
 
 from raretag.bench import opponents, results, table
 from raretag.bench import plan as plans
+from raretag.bench.estimate import COSTS
 
 HERE = Path(__file__).parent
 BEGIN, END = "<!-- table: made by refresh.py -->", "<!-- end of table -->"
@@ -27,6 +29,7 @@ def refresh(name: str, budget: str = "small", runs: Path | None = None) -> None:
     (HERE / "records").mkdir(exist_ok=True)
     (HERE / "records" / f"{name}.jsonl").write_text(lines + "\n", encoding="utf-8")
     (HERE / f"{name}.csv").write_text(table.csv(plan, found), encoding="utf-8")
+    keep_costs(name, records)
 
     page = HERE / f"{name}.md"
     text = page.read_text(encoding="utf-8") if page.is_file() else first_page(name, plan)
@@ -41,6 +44,16 @@ def refresh(name: str, budget: str = "small", runs: Path | None = None) -> None:
     pooled = table.pooled(plan, budget, runs)
     body = "\n".join([summary, pooled, rows] if summary else [rows, pooled]).strip()
     page.write_text(f"{before}{BEGIN}\n\n{made}\n\n{body}\n\n{END}{after}", encoding="utf-8")
+
+
+def keep_costs(name: str, records: list[dict[str, Any]]) -> None:
+    """What a run of each kind took, for `raretag bench PLAN --dry-run`."""
+    kinds: dict[str, list[float]] = {}
+    for record in records:
+        kinds.setdefault(f"{record['method']} on {record['data']}", []).append(record["seconds"])
+    known = json.loads(COSTS.read_text(encoding="utf-8")) if COSTS.is_file() else {}
+    known[name] = {kind: round(sum(some) / len(some), 1) for kind, some in sorted(kinds.items())}
+    COSTS.write_text(json.dumps(dict(sorted(known.items())), indent=1) + "\n", encoding="utf-8")
 
 
 def first_page(name: str, plan: plans.Plan) -> str:

@@ -1,7 +1,6 @@
 """Plans, the runner that can be stopped, and the table."""
 
 import json
-import os
 import subprocess
 import sys
 
@@ -12,6 +11,7 @@ from safetensors.torch import load_file, save_file
 
 from raretag.bench import plan as plans
 from raretag.bench import results, runner, table
+from raretag.bench.estimate import estimate
 from raretag.config.settings import compose
 from raretag.core.errors import UserError
 from raretag.labels.store import LabelStore
@@ -165,21 +165,33 @@ def test_data_that_is_not_there_is_said_once_and_the_rest_is_run(tmp_path):
     assert "| mAP - BCE, over items |" in done.stdout
 
 
-def test_an_estimate_tells_what_cannot_run_and_counts_the_rest(tmp_path):
+def test_an_estimate_tells_what_cannot_run_and_trains_nothing(tmp_path, monkeypatch):
+    monkeypatch.delenv("RARETAG_DATA", raising=False)
     (tmp_path / "grid.yaml").write_text(
         PLAN.replace("  - {label: digits", "  - {label: pascal, set: {data.name: voc_mlt}}\n  - {label: digits")
     )
-    told = subprocess.run(
-        [sys.executable, "-m", "raretag", "bench", str(tmp_path / "grid.yaml"), "--dry-run", "--only", "BCE"],
-        capture_output=True,
-        text=True,
-        cwd=tmp_path,
-        env={key: value for key, value in os.environ.items() if key != "RARETAG_DATA"},
-    )
-    assert told.returncode == 0
-    assert told.stderr.count("pascal: voc_mlt is read from a folder") == 1
-    assert "8 of 8 runs to do" in told.stdout
-    assert "without the 4 that cannot run" in told.stdout
+    grid, told = plans.cells(plans.load(str(tmp_path / "grid.yaml")), "small", ["BCE"]), []
+    sentence = estimate(grid, tmp_path / "runs", 1, told.append, limit=300).sentence(grid, len(grid), jobs=1)
+    assert sum("pascal: voc_mlt is read from a folder" in line for line in told) == 1
+    assert "8 of 8 runs to do" in sentence
+    assert "4 runs by two timed steps (without evaluation: up to twice as long)" in sentence
+    assert "4 runs cannot run here" in sentence
+    assert not (tmp_path / "runs").exists()
+
+
+def test_an_estimate_takes_what_ended_runs_took_and_guesses_when_the_time_is_up(small, tmp_path):
+    grid = plans.cells(small, "small")
+    for cell in grid:
+        if cell.method.label == "BCE" and cell.seed == 0:
+            record(tmp_path / cell.name, 0.5)
+            (tmp_path / cell.name / "metrics.jsonl").write_text('{"seconds": 40.0}\n{"seconds": 20.0}\n')
+    left = [cell for cell in grid if not runner.is_done(tmp_path / cell.name)]
+    found = estimate(grid, tmp_path, threads=1, limit=0.0)
+    assert found.sentence(left, len(grid), jobs=2).splitlines() == [
+        "6 of 8 runs to do, about 3 minutes with 2 jobs",
+        "  2 runs by runs that have ended (within a fifth or so)",
+        "  4 runs by runs like them (a guess: it may be several times as long)",
+    ]
 
 
 def test_a_method_that_does_the_same_has_a_difference_of_nothing(small, tmp_path):
