@@ -12,6 +12,7 @@ from safetensors.torch import load_file, save_file
 from raretag.bench import plan as plans
 from raretag.bench import results, runner, table
 from raretag.bench.estimate import estimate
+from raretag.bench.worker import run_task
 from raretag.config.settings import compose
 from raretag.core.errors import UserError
 from raretag.labels.store import LabelStore
@@ -48,6 +49,37 @@ def test_plans_of_the_package_are_whole(name):
         for cell in plans.cells(plan, budget):
             compose(None, list(cell.changes))  # every setting exists
     assert {"small", "paper"} <= set(plan.budgets)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", plans.names())
+def test_the_first_cell_of_a_plan_trains(name, tmp_path):
+    """On the first of its data sets that is on this disk."""
+    plan, seen = plans.load(name), set()
+    for cell in plans.cells(plan, "small", [f"seed {plans.load(name).seeds[0]}"]):
+        if cell.data.label in seen:
+            continue
+        seen.add(cell.data.label)
+        changes = [*cell.changes, "train.epochs=1"]
+        outcome = run_task({"folder": str(tmp_path / cell.name), "like": "", "changes": changes, "seed": cell.seed})
+        if outcome.get("data_absent") or "does not exist" in outcome.get("error", ""):
+            continue
+        assert outcome == {}
+        assert results.reach(results.final_of(tmp_path / cell.name), "mAP.total") is not None
+        return
+    pytest.skip("none of its data is on this disk")
+
+
+def test_settings_of_a_method_may_belong_to_one_data_set(tmp_path):
+    text = PLAN.replace(
+        "{method.name: assume_negative}}", "{method.name: focal}, by_data: {DATA: {method.gamma: 1.0}}}"
+    )
+    (tmp_path / "grid.yaml").write_text(text.replace("DATA", "digits"))
+    cell = plans.cells(plans.load(str(tmp_path / "grid.yaml")), "small", ["AN"])[0]
+    assert compose(None, list(cell.changes)).method.options == {"gamma": 1.0}
+    (tmp_path / "grid.yaml").write_text(text.replace("DATA", "digitz"))
+    with pytest.raises(UserError, match="by_data has 'digitz'"):
+        plans.load(str(tmp_path / "grid.yaml"))
 
 
 def test_the_grid_has_every_combination_once_and_names_tell_them_apart(small):
