@@ -23,7 +23,8 @@ HELD_OUT = 1500  # images of the test list: a third of them for validation
 def main(folder: Path) -> None:
     voc = Path(os.environ["RARETAG_DATA"]).resolve() / "VOCdevkit" / "VOC2012"
     train, test = (
-        (voc / "ImageSets/Main" / name).read_text(encoding="utf-8").split() for name in ("plt-voc-train.txt", "test.txt")
+        (voc / "ImageSets/Main" / name).read_text(encoding="utf-8").split()
+        for name in ("plt-voc-train.txt", "test.txt")
     )
     parts = {"train": train, "validation": test[: HELD_OUT // 3], "test": test[HELD_OUT // 3 : HELD_OUT]}
     out = folder / "open-images"
