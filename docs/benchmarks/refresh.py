@@ -10,9 +10,11 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
+from typing import Any
 
 from raretag.bench import opponents, results, table
 from raretag.bench import plan as plans
+from raretag.bench.estimate import COSTS
 
 HERE = Path(__file__).parent
 BEGIN, END = "<!-- table: made by refresh.py -->", "<!-- end of table -->"
@@ -27,6 +29,7 @@ def refresh(name: str, budget: str = "small", runs: Path | None = None) -> None:
     (HERE / "records").mkdir(exist_ok=True)
     (HERE / "records" / f"{name}.jsonl").write_text(lines + "\n", encoding="utf-8")
     (HERE / f"{name}.csv").write_text(table.csv(plan, found), encoding="utf-8")
+    keep_costs(name, records)
 
     page = HERE / f"{name}.md"
     text = page.read_text(encoding="utf-8") if page.is_file() else first_page(name, plan)
@@ -43,14 +46,24 @@ def refresh(name: str, budget: str = "small", runs: Path | None = None) -> None:
     page.write_text(f"{before}{BEGIN}\n\n{made}\n\n{body}\n\n{END}{after}", encoding="utf-8")
 
 
+def keep_costs(name: str, records: list[dict[str, Any]]) -> None:
+    """What a run of each kind took, for `raretag bench PLAN --dry-run`."""
+    kinds: dict[str, list[float]] = {}
+    for record in records:
+        kinds.setdefault(f"{record['method']} on {record['data']}", []).append(record["seconds"])
+    known = json.loads(COSTS.read_text(encoding="utf-8")) if COSTS.is_file() else {}
+    known[name] = {kind: round(sum(some) / len(some), 1) for kind, some in sorted(kinds.items())}
+    COSTS.write_text(json.dumps(dict(sorted(known.items())), indent=1) + "\n", encoding="utf-8")
+
+
 def first_page(name: str, plan: plans.Plan) -> str:
     settings = ", ".join(f"{key}={value}" for key, value in plan.budgets["small"].items())
     return (
         f"# {plan.title}\n\n    raretag bench {name}\n\n{plan.source.rstrip('.')}. Budget `small`: {settings}.\n\n"
         "Mean ± standard deviation over seeds in %, best bold, second underlined, the paper's own number in brackets.\n"
         'Groups go by training positives: head 100 and more, tail below 20. "F1 tuned": at thresholds chosen on\n'
-        "validation. The last column is the difference in mAP to the first row with its 95 % interval (paired\n"
-        f"bootstrap over test items, mean of the seeds; bold: 0 is outside).\n\n{BEGIN}\n{END}\n"
+        "validation. The last two columns are the difference in mAP to the first row with its 95 % interval, paired\n"
+        f"over test items (bootstrap, mean of the seeds) and over labels; bold: 0 is outside.\n\n{BEGIN}\n{END}\n"
     )
 
 

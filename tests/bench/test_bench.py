@@ -1,7 +1,6 @@
 """Plans, the runner that can be stopped, and the table."""
 
 import json
-import os
 import subprocess
 import sys
 
@@ -12,6 +11,8 @@ from safetensors.torch import load_file, save_file
 
 from raretag.bench import plan as plans
 from raretag.bench import results, runner, table
+from raretag.bench.estimate import estimate
+from raretag.bench.worker import run_task
 from raretag.config.settings import compose
 from raretag.core.errors import UserError
 from raretag.labels.store import LabelStore
@@ -48,6 +49,37 @@ def test_plans_of_the_package_are_whole(name):
         for cell in plans.cells(plan, budget):
             compose(None, list(cell.changes))  # every setting exists
     assert {"small", "paper"} <= set(plan.budgets)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", plans.names())
+def test_the_first_cell_of_a_plan_trains(name, tmp_path):
+    """On the first of its data sets that is on this disk."""
+    plan, seen = plans.load(name), set()
+    for cell in plans.cells(plan, "small", [f"seed {plans.load(name).seeds[0]}"]):
+        if cell.data.label in seen:
+            continue
+        seen.add(cell.data.label)
+        changes = [*cell.changes, "train.epochs=1"]
+        outcome = run_task({"folder": str(tmp_path / cell.name), "like": "", "changes": changes, "seed": cell.seed})
+        if outcome.get("data_absent") or "does not exist" in outcome.get("error", ""):
+            continue
+        assert outcome == {}
+        assert results.reach(results.final_of(tmp_path / cell.name), "mAP.total") is not None
+        return
+    pytest.skip("none of its data is on this disk")
+
+
+def test_settings_of_a_method_may_belong_to_one_data_set(tmp_path):
+    text = PLAN.replace(
+        "{method.name: assume_negative}}", "{method.name: focal}, by_data: {DATA: {method.gamma: 1.0}}}"
+    )
+    (tmp_path / "grid.yaml").write_text(text.replace("DATA", "digits"))
+    cell = plans.cells(plans.load(str(tmp_path / "grid.yaml")), "small", ["AN"])[0]
+    assert compose(None, list(cell.changes)).method.options == {"gamma": 1.0}
+    (tmp_path / "grid.yaml").write_text(text.replace("DATA", "digitz"))
+    with pytest.raises(UserError, match="by_data has 'digitz'"):
+        plans.load(str(tmp_path / "grid.yaml"))
 
 
 def test_the_grid_has_every_combination_once_and_names_tell_them_apart(small):
@@ -165,21 +197,33 @@ def test_data_that_is_not_there_is_said_once_and_the_rest_is_run(tmp_path):
     assert "| mAP - BCE, over items |" in done.stdout
 
 
-def test_an_estimate_tells_what_cannot_run_and_counts_the_rest(tmp_path):
+def test_an_estimate_tells_what_cannot_run_and_trains_nothing(tmp_path, monkeypatch):
+    monkeypatch.delenv("RARETAG_DATA", raising=False)
     (tmp_path / "grid.yaml").write_text(
         PLAN.replace("  - {label: digits", "  - {label: pascal, set: {data.name: voc_mlt}}\n  - {label: digits")
     )
-    told = subprocess.run(
-        [sys.executable, "-m", "raretag", "bench", str(tmp_path / "grid.yaml"), "--dry-run", "--only", "BCE"],
-        capture_output=True,
-        text=True,
-        cwd=tmp_path,
-        env={key: value for key, value in os.environ.items() if key != "RARETAG_DATA"},
-    )
-    assert told.returncode == 0
-    assert told.stderr.count("pascal: voc_mlt is read from a folder") == 1
-    assert "8 of 8 runs to do" in told.stdout
-    assert "without the 4 that cannot run" in told.stdout
+    grid, told = plans.cells(plans.load(str(tmp_path / "grid.yaml")), "small", ["BCE"]), []
+    sentence = estimate(grid, tmp_path / "runs", 1, told.append, limit=300).sentence(grid, len(grid), jobs=1)
+    assert sum("pascal: voc_mlt is read from a folder" in line for line in told) == 1
+    assert "8 of 8 runs to do" in sentence
+    assert "4 runs by two timed steps (without evaluation: up to twice as long)" in sentence
+    assert "4 runs cannot run here" in sentence
+    assert not (tmp_path / "runs").exists()
+
+
+def test_an_estimate_takes_what_ended_runs_took_and_guesses_when_the_time_is_up(small, tmp_path):
+    grid = plans.cells(small, "small")
+    for cell in grid:
+        if cell.method.label == "BCE" and cell.seed == 0:
+            record(tmp_path / cell.name, 0.5)
+            (tmp_path / cell.name / "metrics.jsonl").write_text('{"seconds": 40.0}\n{"seconds": 20.0}\n')
+    left = [cell for cell in grid if not runner.is_done(tmp_path / cell.name)]
+    found = estimate(grid, tmp_path, threads=1, limit=0.0)
+    assert found.sentence(left, len(grid), jobs=2).splitlines() == [
+        "6 of 8 runs to do, about 3 minutes with 2 jobs",
+        "  2 runs by runs that have ended (within a fifth or so)",
+        "  4 runs by runs like them (a guess: it may be several times as long)",
+    ]
 
 
 def test_a_method_that_does_the_same_has_a_difference_of_nothing(small, tmp_path):

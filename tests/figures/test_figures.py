@@ -22,6 +22,7 @@ from raretag.engine import run as engine
 from raretag.figures.parts.canvas import save
 from raretag.figures.parts.runs import read_run, titles
 from raretag.figures.parts.scores import training_logits
+from raretag.labels.longtail import pareto
 from raretag.labels.store import LabelStore
 from raretag.methods.reflective_correction import Corrector
 from raretag.objective.completions import UnknownIsNegative
@@ -95,13 +96,17 @@ FIGURES = {
     "plm-7": ["plm"],
     "plm-8": ["plm", "bce"],
     "db-2": ["bce"],
+    "db-3": [],
     "db-5": ["bce"],
     "db-6": ["bce", "plm", "db"],
     "db-7": ["db", "db beta"],
+    "db-8": ["bce"],
+    "db-9": ["bce", "other labels"],
     "comic-3": ["comic", "comic tau"],
     "comic-4": ["bce", "comic", "comic tau"],
     "comic-5": ["comic"],
     "comic-6": ["comic", "comic apart"],
+    "zhang-2": ["bce", "plm"],
 }
 
 
@@ -117,6 +122,28 @@ def test_every_figure_is_drawn(number, runs, tmp_path):
 def test_every_figure_of_the_papers_has_a_command():
     assert set(figures.PAPERS) == {*FIGURES, "db-10"}  # db-10 and db-7 are one drawing
     assert {name for name, _ in figures.PAPERS.values()} == set(registry.names("figures"))
+
+
+def test_the_gradient_of_a_negative_is_that_of_its_loss():
+    z = torch.tensor([-3.0, -0.3, 0.0, 0.3, 3.0], dtype=torch.float64)
+    right = drawn("db-3", [], scales="1,5", nu=0.1).axes[2]
+    for line, scale in zip(right.lines, (1.0, 5.0), strict=True):
+        moved = z.clone().requires_grad_()
+        (torch.nn.functional.softplus(scale * (moved - 0.1)) / scale).sum().backward()  # (7)
+        assert np.interp(z, line.get_xdata(), line.get_ydata()) == pytest.approx(moved.grad.numpy(), abs=1e-3)
+
+
+def test_the_construction_ends_with_the_set_it_makes(tmp_path, monkeypatch):
+    dense = store_of(tmp_path, monkeypatch)
+    last = np.asarray(drawn("db-8", ["toy"], largest=4).axes[1].images[0].get_array().filled(0))[-1]
+    assert sorted(last) == sorted(dense[pareto(LabelStore.from_dense(dense), 4, 6.0)].sum(0))
+
+
+def test_the_test_part_stands_in_the_order_of_training(runs):
+    (word,) = runs("bce")
+    axes = drawn("db-9", [word]).axes[0]
+    expected = (labels_of_run(word).positive > 0.5).sum(0)[read_run(word).order]
+    assert heights(axes.containers[0]) == expected.tolist()
 
 
 def test_bars_and_points_are_the_runs_f1_from_head_to_tail(runs):

@@ -252,17 +252,33 @@ def test_every_parameter_of_the_model_learns() -> None:
     assert not idle
 
 
-def test_the_model_wants_normalised_heads() -> None:
-    with pytest.raises(UserError, match="'normalised'"):
-        build(
-            "models.branches",
-            "head_tail",
-            {},
-            make_backbone=lambda: Mlp(SIZE),
-            make_head=lambda features: Linear(features, 3),
-        )
+def test_the_parts_of_the_balancer_can_be_left_out() -> None:
+    still = model(head_factor=0.0, tail_factor=0.0)  # without the moving vector
+    z = still(inputs())
+    torch.testing.assert_close(z[:, 0], still.heads["head"](still.backbones["head"](inputs())))
+    parts = {"make_backbone": lambda: Mlp(SIZE, dropout=0.0), "make_head": lambda features: Linear(features, 3)}
+    plain = build("models.branches", "head_tail", {}, **parts).double()  # without the normalised classifier
+    z = plain(inputs())
+    rare, e = plain.backbones["tail"](inputs()), plain.moving[1] / plain.moving[1].norm()
+    torch.testing.assert_close(z[:, 1], plain.heads["tail"](rare + 2.0 * (rare @ e)[:, None] * e))
     with pytest.raises(UserError, match="momentum"):
         model(momentum=1.0)
+
+
+def test_the_moving_vector_may_follow_the_gradient_of_the_step_before() -> None:
+    network, seen = model(moved_by="gradient"), {}
+    for branch in ("head", "tail"):
+        network.backbones[branch].register_forward_hook(lambda _, __, out, name=branch: seen.update({name: out}))
+    z = network(inputs())
+    assert not network.moving.any()  # no step yet
+    for features in seen.values():
+        features.retain_grad()
+    make(cap=None).loss(z, targets(), LATE).backward()
+    slopes = torch.stack([seen[branch].grad.sum(0) for branch in ("head", "tail")])
+    network(inputs())
+    assert slopes.any()
+    torch.testing.assert_close(network.moving, slopes)
+    assert not network.gradient.any()
 
 
 def test_training_lowers_the_loss() -> None:

@@ -174,6 +174,14 @@ def test_clip_and_clamp_bound_the_ratios_after_the_first_update() -> None:
     assert (target / ratio).max() > 20, "the paper's ratios run away"
 
 
+def test_the_clamp_does_not_undo_where_the_ratios_start() -> None:
+    for initial in ("min", "max", "mean"):
+        method = make([60, 2, 1], 100, rate=0.0, initial=initial, clamp=2.0)
+        start = mask_of(method).target.clone()
+        method.end_epoch(Context())
+        assert torch.equal(mask_of(method).target, start)
+
+
 def test_unknown_labels_are_in_no_histogram_unless_asked() -> None:
     logits, targets = toy_batch()
     observed = torch.ones_like(targets.observed)

@@ -219,3 +219,18 @@ def test_recall_of_hidden_positives_counts_what_the_partial_labels_leave_out() -
     assert partial_labels.hidden_recall(counts).tolist()[:2] == [1.0, 0.5]
     assert partial_labels.hidden_recall(counts)[2].isnan()
     assert partial_labels.micro_hidden_recall(counts) == 0.75
+
+
+def test_first_places_are_the_accuracy_of_each_class():
+    """With one label per item; ties and unknown labels beside it."""
+    generator = torch.Generator().manual_seed(0)
+    label, logits = torch.randint(4, (200,), generator=generator), torch.randn(200, 5, generator=generator)
+    one_hot = torch.nn.functional.one_hot(label, 5).double()
+    right = logits.argmax(1) == label
+    expected = [float(right[label == c].double().mean()) for c in range(4)]
+    found = ranking.first_places(logits, Targets(one_hot, torch.ones(200, 5, dtype=torch.bool)))
+    assert found[:4].tolist() == pytest.approx(expected)
+    assert found[4].isnan()
+    tie = Targets(torch.tensor([[1.0, 0.0, 0.0]]), torch.tensor([[True, True, False]]))
+    assert ranking.first_places(torch.tensor([[1.0, 1.0, 0.0]]), tie)[0] == 0.0  # a tie counts against the model
+    assert ranking.first_places(torch.tensor([[1.0, 0.0, 2.0]]), tie)[0] == 1.0  # an unknown label leaves the list

@@ -174,8 +174,10 @@ def test_evaluation_says_what_it_could_not_evaluate() -> None:
     excluded = {"total": 2, "head": 1, "medium": 0, "tail": 1}
     one = {"total": 1.0, "head": 1.0, "medium": None, "tail": 1.0, "mean_of_groups": 1.0, "excluded": excluded}
     assert result["mAP"] == result["F1"] == result["recall"] == one  # sigmoid(1e-9) is above one half
-    assert result["least_frequent"]["1"] == {"mAP": None, "F1": None, "precision": None, "recall": None, "excluded": 1}
+    nothing = dict.fromkeys(("mAP", "F1", "precision", "recall", "first"))
+    assert result["least_frequent"]["1"] == {**nothing, "excluded": 1}
     assert result["least_frequent"]["2"]["F1"] == 1.0
+    assert result["least_frequent"]["2"]["first"] == 0.0  # label 3 is second to label 0 in its only item
     assert result["excluded_classes"] == [1, 2]
     assert result["per_class"]["average_precision"] == [1.0, None, None, 1.0]
     assert result["per_class"]["positives"] == [1, 0, 0, 1]

@@ -103,10 +103,11 @@ def rebalancing(at: Label, alpha: float = 0.1, beta: float = 10.0, mu: float = 0
     return alpha + 1 / (1 + exp(-beta * (r - mu)))
 
 
-def tolerant(at: Label, scale: float = 5.0, kappa: float = 0.05, shift_over_scale: bool = False, **score) -> float:
+def tolerant(at: Label, scale=5.0, kappa=0.05, shift_over_scale=False, positive_scale=1.0, **score) -> float:
     nu = kappa * log(at.batch.items / at.seen - 1) / (scale if shift_over_scale else 1)
-    p_t = sigmoid(at.z - nu if at.y else -scale * (at.z - nu))  # of being right: exact also where it is tiny
-    return bce_or_focal(p_t, 1, **score) / (1 if at.y else scale)
+    by = positive_scale if at.y else scale
+    p_t = sigmoid((1 if at.y else -1) * by * (at.z - nu))  # of being right: exact also where it is tiny
+    return bce_or_focal(p_t, 1, **score) / by
 
 
 @case(
@@ -126,6 +127,7 @@ def _(at: Label, alpha=0.1, beta=10.0, mu=0.3, **score) -> float:
     "negative_tolerant",
     IGNORE,
     {"scale": 2.0, "kappa": 0.5, "shift_over_scale": True},
+    {"scale": 2.0, "positive_scale": 3.0},
     same=[Same({"scale": 1.0, "kappa": 0.0, **IGNORE}, BCE)],
 )
 def _(at: Label, **options) -> float:
@@ -137,6 +139,7 @@ def _(at: Label, **options) -> float:
     IGNORE,
     {"score": "focal"},
     {"scale": 2.0, "mu": 0.2, "kappa": 0.5, "shift_over_scale": True},
+    {"score": "focal", "positive_scale": 5.0},
     same=[
         Same({"scale": 1.0, "kappa": 0.0}, "rebalanced"),
         Same({"beta": 0.0}, "negative_tolerant", scale=0.6),

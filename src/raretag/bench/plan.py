@@ -26,6 +26,7 @@ class Row(BaseModel):
     label: str
     set: dict[str, Any] = {}
     budgets: dict[str, dict[str, Any]] = {}  # what it stands for under one budget only
+    by_data: dict[str, dict[str, Any]] = {}  # for a method: what it stands for on one data set only
     family: str = ""  # for a method of a search: it competes with those of the same family
     trained_as: str | None = None  # for a method: another one that trains the same and is only read out otherwise
     published: dict[str, float] = {}  # for a method: "data, setting, metric" -> the paper's own number
@@ -50,6 +51,13 @@ class Plan(BaseModel):
     def choose_is_a_column(self) -> Self:
         if self.choose and self.choose not in self.metrics:
             raise ValueError(f"choose is '{self.choose}', expected one of its metrics: {', '.join(self.metrics)}")
+        return self
+
+    @model_validator(mode="after")
+    def by_data_names_data(self) -> Self:
+        known = {row.label for row in self.data}
+        if unknown := {label for method in self.methods for label in method.by_data} - known:
+            raise ValueError(f"by_data has {min(unknown)!r}, expected labels of data: {', '.join(sorted(known))}")
         return self
 
     @model_validator(mode="after")
@@ -116,7 +124,7 @@ def cells(plan: Plan, budget: str, only: Collection[str] = ()) -> list[Cell]:
     found = []
     for seed, data, setting, method in itertools.product(plan.seeds, plan.data, plan.settings, plan.methods):
         own = [row.set | row.budgets.get(budget, {}) for row in (data, setting, method)]
-        merged = {**plan.budgets[budget], **own[0], **own[1], **own[2]}
+        merged = {**plan.budgets[budget], **own[0], **own[1], **own[2], **method.by_data.get(data.label, {})}
         changes = tuple(
             f"{key}={yaml.safe_dump(value, default_flow_style=True, width=sys.maxsize).splitlines()[0]}"
             for key, value in merged.items()

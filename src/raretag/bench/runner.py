@@ -9,19 +9,16 @@ import json
 import os
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from queue import SimpleQueue
 from typing import IO
 
 from raretag.bench.plan import Cell
 from raretag.core.errors import UserError
-
-CALIBRATION_EPOCHS = 3
 
 
 def is_done(folder: Path) -> bool:
@@ -34,6 +31,7 @@ class Outcome:
 
     error: str = ""  # '': it ended well
     data_absent: bool = False  # its data is not on this disk
+    seconds: float | None = None  # of a cell that was only timed: how long its steps would take
 
 
 class Worker:
@@ -48,6 +46,14 @@ class Worker:
 
         `alone`: in a process that runs nothing else, so that what it takes is its own.
         """
+        task = {"folder": str(folder), "like": str(like or ""), "alone": alone}
+        seconds, outcome = self.do(cell, task)
+        if alone:
+            self.close()
+        return seconds, outcome
+
+    def do(self, cell: Cell, task: dict[str, object]) -> tuple[float, Outcome]:
+        """One task about a cell, as the worker understands it."""
         started = time.monotonic()
         if self.process is None:
             self.process = subprocess.Popen(
@@ -60,18 +66,19 @@ class Worker:
             )
         assert self.process.stdin
         assert self.process.stdout
-        task = {"folder": str(folder), "like": str(like or ""), "changes": cell.changes, "seed": cell.seed}
-        task["alone"] = alone
         try:
-            self.process.stdin.write(json.dumps(task) + "\n")
+            self.process.stdin.write(json.dumps({**task, "changes": cell.changes, "seed": cell.seed}) + "\n")
             self.process.stdin.flush()
             outcome = Outcome(**json.loads(self.process.stdout.readline()))
         except (OSError, json.JSONDecodeError):
             outcome = Outcome(f"its process ended with code {self.process.wait()}; a code of -9 means it was killed")
             self.close()
-        if alone:
-            self.close()
         return time.monotonic() - started, outcome
+
+    def end(self) -> None:
+        """Kill what it is at; who waits for it hears that it ended."""
+        if self.process is not None:
+            self.process.kill()
 
     def close(self) -> None:
         if self.process is not None:
@@ -138,56 +145,3 @@ def lock_folder(runs: Path) -> IO[str]:
         lock.close()
         raise UserError(f"another `raretag bench` is at work in '{runs}'; wait for it or give another --out") from None
     return lock
-
-
-def calibrate(cell: Cell, runs: Path, worker: Worker) -> tuple[float, Outcome]:
-    """Seconds that a cell will take, from a run of a few epochs: the last of them stand for those that are left out."""
-    asked = next((int(c.split("=")[1]) for c in reversed(cell.changes) if c.startswith("train.epochs=")), 20)
-    changes = (*cell.changes, f"train.epochs={min(asked, CALIBRATION_EPOCHS)}")
-    seconds, outcome = worker.run(Cell(cell.data, cell.setting, cell.method, cell.seed, changes), runs)
-    if outcome.error:
-        return 0.0, outcome
-    lines = (runs / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
-    epochs = [json.loads(line)["seconds"] for line in lines[1:]]  # the first also warms up; a solver has no more
-    return seconds + (sum(epochs) / len(epochs) * (asked - len(lines)) if epochs else 0.0), outcome
-
-
-@dataclass
-class Estimate:
-    """How long cells will take, in seconds by `method on data`, and what cannot run, with the reason."""
-
-    seconds: dict[str, float] = field(default_factory=dict)
-    failed: dict[str, str] = field(default_factory=dict)  # data that is absent, and methods that do not run on theirs
-
-    def total(self, cells: Iterable[Cell]) -> float:
-        return sum(self.seconds.get(kind_of(cell), 0.0) for cell in cells)
-
-    def cannot_run(self, cells: Iterable[Cell]) -> int:
-        return sum(kind_of(cell) not in self.seconds for cell in cells)
-
-
-def kind_of(cell: Cell) -> str:
-    """Cells of one kind take about the same time."""
-    return f"{cell.method.label} on {cell.data.label}"
-
-
-def estimate(cells: Iterable[Cell], threads: int, on_end: Callable[[str], None] = lambda line: None) -> Estimate:
-    """A short run of each method on each data set; `on_end` gets a line about each of them."""
-    found = Estimate()
-    worker = Worker(threads)
-    with tempfile.TemporaryDirectory() as folder:
-        for cell in cells:
-            kind = kind_of(cell)
-            if kind in found.seconds or {kind, cell.data.label} & set(found.failed):
-                continue
-            place = Path(folder) / str(len(found.seconds) + len(found.failed))
-            seconds, outcome = calibrate(cell, place, worker)
-            if outcome.error:
-                subject = cell.data.label if outcome.data_absent else kind
-                found.failed[subject] = outcome.error
-                on_end(f"{subject}: {outcome.error}")
-            else:
-                found.seconds[kind] = seconds
-                on_end(f"{kind}: about {seconds:.0f} s per run")
-    worker.close()
-    return found

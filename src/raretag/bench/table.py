@@ -170,11 +170,16 @@ def jsonl(plan: Plan, budget: str, runs: Path) -> str:
         record = record_of(runs / cell.name)
         if record is not None:
             final = {name: value for name, value in record["metrics"]["final"].items() if name != "per_class"}
-            seconds = sum(row.get("seconds", 0.0) for row in _log(runs / cell.name))
+            seconds = seconds_of(runs / cell.name)
             what = {"data": cell.data.label, "setting": cell.setting.label, "method": cell.method.label}
             about = {"seconds": round(seconds, 1), "cost": record.get("cost"), "environment": record["environment"]}
             lines.append(json.dumps(what | {"seed": cell.seed, "changes": cell.changes, "final": final} | about))
     return "\n".join(lines)
+
+
+def seconds_of(folder: Path) -> float:
+    """How long a finished run trained."""
+    return float(sum(row.get("seconds", 0.0) for row in _log(folder)))
 
 
 def _log(folder: Path) -> list[dict[str, Any]]:

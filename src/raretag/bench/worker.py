@@ -22,6 +22,8 @@ from raretag.core.listener import SILENT
 from raretag.core.solver import Solver, solver_named
 from raretag.data.dataset import DataSet
 from raretag.data.sources import load
+from raretag.engine.fit import fit
+from raretag.engine.prepare import build_fabric, prepare
 from raretag.engine.run import run
 
 
@@ -52,10 +54,24 @@ def plain(task: dict[str, Any]) -> Config:
     return compose(None, ["train.refit=false", *task["changes"]], seed=task["seed"])
 
 
+def seconds_of_steps(config: Config) -> float | None:
+    """How long all steps of a run would take, by its second one; None for a solver, which makes none."""
+    prepared = prepare(config, build_fabric(config.train), data=loaded(config.data.model_dump_json(), config.seed))
+    if prepared.training is None:
+        return None
+    steps = fit(prepared.training)
+    share = next(steps).share  # the first step also warms up
+    started = time.perf_counter()
+    next(steps, None)
+    return (time.perf_counter() - started) / share
+
+
 def run_task(task: dict[str, Any]) -> dict[str, Any]:
-    """Run a cell; the fields of the runner's `Outcome`."""
-    folder = Path(task["folder"])
+    """Run a cell, or only time it; the fields of the runner's `Outcome`."""
     try:
+        if task.get("only") == "time":
+            return {"seconds": seconds_of_steps(plain(task))}
+        folder = Path(task["folder"])
         if task["like"]:
             take_model(Path(task["like"]), folder, task)
         resume = any((folder / name).exists() for name in ("last.ckpt", "previous.ckpt"))

@@ -35,7 +35,9 @@ def bench(
     form: Annotated[
         str, typer.Option("--format", help="Of the table: markdown, csv, latex, or jsonl with one line per run.")
     ] = "markdown",
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the runs and an estimate of the time.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Print the runs and an estimate of their time; at most 30 s.")
+    ] = False,
     table: Annotated[bool, typer.Option("--table", help="Only the table of what has been run.")] = False,
     paired: Annotated[
         bool, typer.Option("--paired", help="Also each method's mAP minus the first one's, resampling test items.")
@@ -60,7 +62,7 @@ def bench(
     runs = out or Path("runs") / "bench" / f"{Path(plan).stem}-{budget}"
     console = screen(error=True)
     if dry_run:
-        print_estimate(console, grid, runs, jobs, threads)
+        print_estimate(console, grid, runs, jobs, threads, plan if budget == "small" else "")
         return
     failures = {} if table else run_grid(console, grid, runs, jobs, threads, alone=bool(found.costs))
     print(table_of(found, budget, runs, form, paired=paired))
@@ -112,17 +114,13 @@ def run_grid(
         return runner.run(grid, runs, jobs=jobs, threads=threads, on_end=on_end, alone=alone)
 
 
-def print_estimate(console: Console, grid: list[Cell], runs: Path, jobs: int, threads: int) -> None:
-    """The cells, and how long the remaining ones will take, by a short run of each method on each data set."""
+def print_estimate(console: Console, grid: list[Cell], runs: Path, jobs: int, threads: int, plan: str) -> None:
+    """The cells, and how long the remaining ones will take; nothing is trained or written."""
     from raretag.bench import runner
+    from raretag.bench.estimate import estimate
 
     for cell in grid:
         state = "done" if runner.is_done(runs / cell.name) else "to run"
         print(f"{state:7s} {cell.data.label} | {cell.setting.label} | {cell.method.label} | seed {cell.seed}")
     left = [cell for cell in grid if not runner.is_done(runs / cell.name)]
-    found = runner.estimate(left, threads, console.print)
-    cannot = found.cannot_run(left)
-    print(
-        f"{len(left)} of {len(grid)} runs to do, about {found.total(left) / jobs / 60:.0f} minutes with {jobs} jobs"
-        + (f", without the {cannot} that cannot run" if cannot else "")
-    )
+    print(estimate(grid, runs, threads, console.print, plan=plan).sentence(left, len(grid), jobs))

@@ -42,6 +42,17 @@ RECIPES: dict[str, dict[str, Any]] = {
         "warmup_from": 1 / 3,
         "clip": 35.0,
     },
+    # Zhang, Cao et al. 2023 (COMIC): Adam (AdamW without decay), 40 epochs, batches of 32. The rate is not in print;
+    # this is that of the authors' code.
+    "comic": {
+        "epochs": 40,
+        "batch_size": 32,
+        "optimizer": "adamw",
+        "learning_rate": 1e-4,
+        "weight_decay": 0.0,
+        "schedule": "constant",
+        "warmup": 0.0,
+    },
     # Cui et al. 2019, CIFAR: 200 epochs, hundredfold decay after 160 and 180, warm-up of 5 epochs.
     "cui": {
         "epochs": 200,

@@ -64,6 +64,9 @@ class Data(Named):
     prepare: Literal["auto", "raw", "counts", "dense", "rows", "standardised"] = Field(
         "auto", description="feature vectors to one scale, learned from training items; raw leaves them as they are"
     )
+    groups_by: Literal["whole", "visible"] = Field(
+        "whole", description="head, medium and tail by training positives before any were hidden, or by those left"
+    )
     all_teach: bool = Field(
         False, description="no validation part; a run sets it as train.use_all says and its solver allows"
     )

@@ -40,6 +40,9 @@ def load(settings: Data, seed: int) -> DataSet:
         truth = data.truth or data.train.labels
         hidden_items = Items(data.train.inputs, hidden(data.train.labels, settings, seed))
         data = replace(data, train=hidden_items, truth=truth)
+    if settings.groups_by == "visible":
+        data = replace(data, published=data.train.labels.statistics(cooccurrence=False).positives)
+        data = replace(data, notes={**data.notes, "groups_by": "visible"})
     if settings.all_teach:
         data = replace(data, validation=data.train)
     return data if settings.corrections is None else with_corrections(data, Path(settings.corrections).expanduser())
@@ -149,7 +152,19 @@ def hidden(labels: LabelStore, settings: Data, seed: int) -> LabelStore:
 
 
 def group_counts(data: DataSet) -> Tensor:
-    """Training positives as they were before any were held out or hidden: a group's members do not depend on that."""
+    """Training positives as they were before any were held out or hidden: a group's members do not depend on that.
+
+    With data.groups_by=visible they are those that a method sees.
+    """
     if data.published is not None:
         return data.published
     return (data.truth or data.train.labels).statistics(cooccurrence=False).positives
+
+
+def counted_on(data: DataSet) -> str:
+    """What `group_counts` counts, in words for the record."""
+    if data.notes.get("groups_by") == "visible":
+        return "training positives that are visible, after some were hidden"
+    if data.published is not None:
+        return "positives of the whole training list, before any were hidden or held out for validation"
+    return "training positives, before any were hidden"

@@ -14,6 +14,7 @@ from raretag.core.listener import SILENT, Listener, Step
 from raretag.core.method import Method
 from raretag.core.solver import Solver
 from raretag.data.dataset import Items
+from raretag.data.sources import counted_on
 from raretag.engine.batches import features_of
 from raretag.engine.prepare import Prepared
 from raretag.labels.split import split
@@ -155,7 +156,7 @@ def record_of(prepared: Prepared, history: list[dict[str, Any]], final: dict[str
             **beginning(config, data, torch.get_num_threads(), labels=list(data.train.labels.names)),
             "groups": {
                 "edges": list(config.group_edges),
-                "counted_on": "training positives, before any were hidden",
+                "counted_on": counted_on(data),
                 **{name: members.tolist() for name, members in prepared.groups.items()},
             },
             "method": {

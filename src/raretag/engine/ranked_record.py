@@ -13,6 +13,7 @@ from torch import Tensor
 from raretag.config.settings import Config
 from raretag.core.files import replacing
 from raretag.data.dataset import DataSet
+from raretag.data.sources import counted_on
 from raretag.engine.prepare import Begun
 from raretag.metrics.cut import Cut
 from raretag.models.ranked import RankedModel
@@ -44,7 +45,7 @@ def record_of(
             **beginning(config, data, torch.get_num_threads(), label_count=labels.labels, absent=labels.absent),
             "groups": {
                 "edges": list(config.group_edges),
-                "counted_on": "training positives, before any were hidden",
+                "counted_on": counted_on(data),
                 "sizes": {name: len(some) for name, some in members.items()},
             },
             "method": {"name": config.method.name, "ranks": True, "learned": model.ranker.learned()},

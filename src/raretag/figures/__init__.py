@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from raretag.figures.class_aware import Cooccurrence as Cooccurrence
     from raretag.figures.class_aware import Resampling as Resampling
     from raretag.figures.corrections import Corrections as Corrections
+    from raretag.figures.gradients import Gradients as Gradients
+    from raretag.figures.long_tails import Construction as Construction
+    from raretag.figures.long_tails import TestPart as TestPart
     from raretag.figures.losses import Losses as Losses
     from raretag.figures.per_class import Increments as Increments
     from raretag.figures.per_class import PerClass as PerClass
@@ -26,8 +29,10 @@ if TYPE_CHECKING:
 
 REGISTRY = {  # the name on the command line, and where its class is
     "branches": "raretag.figures.branches:Branches",
+    "construction": "raretag.figures.long_tails:Construction",
     "cooccurrence": "raretag.figures.class_aware:Cooccurrence",
     "corrections": "raretag.figures.corrections:Corrections",
+    "gradients": "raretag.figures.gradients:Gradients",
     "histograms": "raretag.figures.probabilities:Histograms",
     "increments": "raretag.figures.per_class:Increments",
     "losses": "raretag.figures.losses:Losses",
@@ -36,6 +41,7 @@ REGISTRY = {  # the name on the command line, and where its class is
     "ratios": "raretag.figures.ratios:Ratios",
     "resampling": "raretag.figures.class_aware:Resampling",
     "sweep": "raretag.figures.sweep:Sweep",
+    "test_part": "raretag.figures.long_tails:TestPart",
 }
 PAPERS: dict[str, tuple[str, dict[str, Any]]] = {  # the paper and its figure: a drawing, and options of it
     "plm-1": ("probabilities", {}),
@@ -47,14 +53,18 @@ PAPERS: dict[str, tuple[str, dict[str, Any]]] = {  # the paper and its figure: a
     "plm-7": ("histograms", {"values": "share", "bins": 10}),
     "plm-8": ("per_class", {"metric": "precision,recall"}),
     "db-2": ("resampling", {}),
+    "db-3": ("gradients", {}),
     "db-5": ("cooccurrence", {}),
     "db-6": ("increments", {"metric": "average_precision"}),
     "db-7": ("sweep", {"settings": "method.beta,method.scale"}),
+    "db-8": ("construction", {}),
+    "db-9": ("test_part", {}),
     "db-10": ("sweep", {"settings": "method.mu,method.kappa"}),
     "comic-3": ("sweep", {"settings": "method.power,method.tau"}),
     "comic-4": ("losses", {}),
     "comic-5": ("corrections", {}),
     "comic-6": ("branches", {}),
+    "zhang-2": ("losses", {}),
 }
 __getattr__, __dir__ = lazy.exports(__name__, {target.partition(":")[2]: target for target in REGISTRY.values()})
 

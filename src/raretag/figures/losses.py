@@ -1,7 +1,8 @@
 """Runs with different losses: what they reach, and how their training loss falls.
 
 Figure 4 of COMIC. Left: mAP of all labels and the mean over head, medium and tail. Right: only runs of the same loss,
-with all or some of its factors, because the numbers of different losses cannot be compared.
+with all or some of its factors, because the numbers of different losses cannot be compared; where no two runs share one
+there is only the left panel, which is figure 2 of Zhang et al.
 """
 
 from __future__ import annotations
@@ -19,8 +20,10 @@ class Losses:
     def draw(self, words: list[str]) -> Figure:
         runs = read_runs(words, 2, why="one for each loss")
         names = titles(runs)
-        figure, axes = canvas(1, 2, 11.0, 1.8 + 0.45 * max(5, len(runs)))
-        left, right = axes[0]
+        alike = [run for run in runs if loss_of(run) == most_common(runs)]
+        both = len(alike) > 1
+        figure, axes = canvas(1, 2 if both else 1, 11.0 if both else 6.5, 1.8 + 0.45 * max(5, len(runs)))
+        left = axes[0, 0]
         places = np.arange(len(runs))
         for shift, key, word, style in (
             (-0.2, "total", "all labels", {"color": BLUE}),
@@ -36,8 +39,11 @@ class Losses:
         left.margins(x=0.12)
         grid(left, "x")
         legend_above(left, 2)
+        if not both:
+            return figure
+        right = axes[0, 1]
         for number, (run, name) in enumerate(zip(runs, names, strict=True)):
-            if loss_of(run) == most_common(runs):
+            if run in alike:
                 steps, loss = ([row[key] for row in run.epochs] for key in ("step", "loss"))
                 style = {"color": COLOURS[number % 8], "marker": MARKERS[number % 8], "markersize": 5}
                 right.plot(steps, loss, markevery=max(1, len(steps) // 6), label=name, **style)

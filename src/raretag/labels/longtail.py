@@ -19,8 +19,11 @@ the curve.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from raretag.core import chance
@@ -74,6 +77,16 @@ def pareto_reference(labels: int, largest: int, power: float, smallest: int = 1)
 def pareto(store: LabelStore, largest: int, power: float, seed: int = 0) -> Ints:
     """Rows of a subset whose label counts follow the Pareto curve as closely as labels that come together allow."""
     inside = np.zeros(len(store), np.bool_)
+    for _, after in pareto_steps(store, largest, power, seed):
+        inside = after
+    return np.nonzero(inside)[0]
+
+
+def pareto_steps(
+    store: LabelStore, largest: int, power: float, seed: int = 0
+) -> Iterator[tuple[int, NDArray[np.bool_]]]:
+    """The same label by label, from head to tail: the label, and which items are inside after its turn."""
+    inside = np.zeros(len(store), np.bool_)
     positives, items = store.entries.positives, store.item_keys()
     by_label = np.argsort(positives.indices, kind="stable")
     row = positives.row[by_label]
@@ -85,7 +98,7 @@ def pareto(store: LabelStore, largest: int, power: float, seed: int = 0) -> Ints
             inside[_drawn(items, label, missing, wanted - len(present), seed)] = True
         else:
             inside[_drawn(items, label, present, len(present) - wanted, seed)] = False
-    return np.nonzero(inside)[0]
+        yield label, inside.copy()
 
 
 def _head_to_tail(store: LabelStore) -> list[int]:

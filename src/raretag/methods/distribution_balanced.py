@@ -14,6 +14,9 @@ Paper and code::
           DB        pos(s) = log(1 + e^{-s}),  neg(s) = log(1 + e^s)
           DB-Focal  b (1 - p)^g times pos, b p^g times neg, p = sigmoid(s), g = `gamma`, b = `balance`
 
+Section 4.5 also tries "the same form of regularization" on positive logits and finds a slight loss: `positive_scale` =
+lambda gives y / lambda pos(lambda (z - nu)).
+
 Reduces to:
     rebalanced at scale = 1, kappa = 0; (alpha + 1/2) times negative_tolerant at beta = 0.
 
@@ -61,6 +64,7 @@ class DistributionBalanced(Method):
         scale: float = 5.0,
         kappa: float = 0.05,
         shift_over_scale: bool = False,
+        positive_scale: float = 1.0,
         score: scores.ScoreName = "bce",
         gamma: float = 2.0,
         balance: float = 2.0,
@@ -70,8 +74,10 @@ class DistributionBalanced(Method):
         super().__init__(
             Objective(
                 complete=completion(unknown),
-                shape=NegativeTolerance(statistics, scale, kappa, shift_over_scale=shift_over_scale),
-                weigh=Product(Rebalancing(statistics, alpha, beta, mu), SideWeights(1.0, 1.0 / scale)),
+                shape=NegativeTolerance(
+                    statistics, scale, kappa, shift_over_scale=shift_over_scale, positive_scale=positive_scale
+                ),
+                weigh=Product(Rebalancing(statistics, alpha, beta, mu), SideWeights(1.0 / positive_scale, 1.0 / scale)),
                 score=scores.score(score, gamma, balance),
                 reduce=reduction(reduce),
             )

@@ -13,6 +13,7 @@ Paper and code::
     (9)  b_i = -log(N / n_i - 1),   nu_i = -kappa b_i
     (7)  L = y log(1 + e^{-(z - nu)}) + (1 - y) / lambda log(1 + e^{lambda (z - nu)})
 
+    With `positive_scale` the first term has a lambda of its own (section 4.5).
     Equation (9) and the logits of (7) are `NegativeTolerance` in raretag/objective/shapes.py.
 
 Reduces to:
@@ -56,14 +57,17 @@ class NegativeTolerant(Method):
         scale: float = 5.0,
         kappa: float = 0.05,
         shift_over_scale: bool = False,
+        positive_scale: float = 1.0,
         unknown: Unknown = "negative",
         reduce: Per = "entries",
     ) -> None:
         super().__init__(
             Objective(
                 complete=completion(unknown),
-                shape=NegativeTolerance(statistics, scale, kappa, shift_over_scale=shift_over_scale),
-                weigh=SideWeights(1.0, 1.0 / scale),
+                shape=NegativeTolerance(
+                    statistics, scale, kappa, shift_over_scale=shift_over_scale, positive_scale=positive_scale
+                ),
+                weigh=SideWeights(1.0 / positive_scale, 1.0 / scale),
                 score=CrossEntropy(),
                 reduce=reduction(reduce),
             )

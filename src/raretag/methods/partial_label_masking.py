@@ -28,7 +28,8 @@ Reduces to:
 
 Departs from the paper:
     lambda: 1/epochs, which gives the paper's end points in any number of epochs; the paper has .01 for 90 epochs.
-    r_bar / r stays within [1/clamp, clamp]: with few positives it runs away. `clamp=None` is the paper's.
+    r_bar / r stays within [1/clamp, clamp], or between its start and r where it starts outside (`initial`): with few
+    positives it runs away. `clamp=None` is the paper's.
     The reduction is the base's; the paper's is `reduce="rows"`.
     Empty bins of the ideal distributions hold `floor`, else (5) is infinite. A label without positives or without
     negatives in the epoch has D = 0 and no part in (6).
@@ -128,6 +129,7 @@ class PartialLabelMasking(Method):
 class Mask(Keep):
     positives: Tensor
     negatives: Tensor
+    start: Tensor
     target: Tensor
     histograms: Tensor
 
@@ -152,7 +154,9 @@ class Mask(Keep):
         self.looks_everywhere, self.scheduled = count_unknown, rate is None
         self.register_buffer("positives", positives.double())
         self.register_buffer("negatives", negatives.double())
-        self.register_buffer("target", self._start(initial))  # r_bar [C]
+        start = self._start(initial)
+        self.register_buffer("start", start.clone(), persistent=False)  # never counted as run away by the clamp
+        self.register_buffer("target", start)  # r_bar [C]
         self.register_buffer("histograms", torch.zeros(2, bins, len(positives), dtype=torch.int64))
 
     @property
@@ -201,7 +205,8 @@ class Mask(Keep):
         rate = 1.0 / context.epochs if self.rate is None else self.rate
         target = self.target * torch.exp(rate * discrepancy(self.histograms, self.floor))  # (7)
         if self.clamp is not None:
-            target = target.clamp(self.ratio / self.clamp, self.ratio * self.clamp)
+            low, high = torch.minimum(self.start, self.ratio / self.clamp), self.ratio * self.clamp
+            target = target.clamp(low, torch.maximum(self.start, high))
         if self.clip is not None:
             target = target.clamp(max=self.clip)
         self.target.copy_(torch.where(self.usable, target, self.target))

@@ -55,6 +55,8 @@ def evaluate(
     short = {"average_precision": "mAP", "f1": "F1", "precision": "precision", "recall": "recall"}
     rarest = {str(k): decisions.least_frequent(training_positives, k) for k in least_frequent}
     of_rarest = {short[name]: grouped_means(values, rarest) for name, values in per_class.items()}
+    if rarest:
+        of_rarest["first"] = grouped_means(ranking.first_places(logits, targets), rarest)
     numbers = {
         "micro_F1": decisions.micro_f1(counts),
         "CP": decisions.macro_precision(counts),

@@ -5,6 +5,7 @@ Paper and code::
     P@k          = positives among the best k / k
     nDCG@k       = sum_{j <= k} positive_j / log2(j + 1), divided by the best attainable such sum
     coverage     = labels with a score >= the lowest score of a positive
+    first        = of the items that have a label, the share in which it is the best of all; by label
     ranking loss = share of pairs (positive, negative) with score+ <= score-
     PSP@k        = sum over rows and their best k labels of y_l / p_l, divided by the largest value that sum can have
     p_l          = 1 / (1 + C exp(-A log(N_l + B))),   C = (log N - 1) (B + 1)^A,   N_l positives among N training items
@@ -103,6 +104,27 @@ class RankingSums(Sums):
     def ranked_rows(self) -> int:
         """Rows with an observed positive: those that nDCG and coverage are about."""
         return int(self.rows_with_positives[1:].sum())
+
+
+def first_places(scores: Tensor, targets: Targets) -> Tensor:
+    """Of the items that have a label, the share in which no other observed label scores as high [C]; NaN for none.
+
+    With one label per item this is the accuracy of each class.
+
+    >>> import torch, raretag
+    >>> targets = raretag.Targets.from_dense([[1, 0], [1, 0], [0, 1]])
+    >>> first_places(torch.tensor([[2.0, -1.0], [-0.5, 0.3], [0.0, 1.0]]), targets)
+    tensor([0.5000, 1.0000], dtype=torch.float64)
+    """
+    positive = Scored(scores, targets).positive
+    found = torch.zeros(scores.shape[1], dtype=torch.float64)
+    for block in blocks(*scores.shape) if scores.shape[1] else ():
+        known = torch.where(targets.observed[block], scores[block], -torch.inf)
+        best = known.amax(1, keepdim=True)
+        alone = (known == best) & ((known == best).sum(1, keepdim=True) == 1)
+        found += (alone & positive[block].bool()).sum(0).cpu()
+    number = positive.bool().sum(0).cpu().double()
+    return torch.where(number > 0, found / number.clamp(min=1), torch.nan)
 
 
 def precision_at(sums: RankingSums, k: int) -> float:

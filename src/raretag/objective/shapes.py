@@ -32,22 +32,34 @@ class NegativeTolerance(Shape):
 
     (9)  b_i = -log(N / n_i - 1),  nu_i = -kappa b_i
 
-    With `shift_over_scale` nu is divided by lambda, as in the authors' code.
+    With `shift_over_scale` nu is divided by lambda, as in the authors' code. `positive_scale` stretches s+ as well, the
+    variant of section 4.5.
     """
 
     nu: Tensor
 
-    def __init__(self, statistics: LabelStatistics, scale: float, kappa: float, *, shift_over_scale: bool) -> None:
+    def __init__(
+        self,
+        statistics: LabelStatistics,
+        scale: float,
+        kappa: float,
+        *,
+        shift_over_scale: bool,
+        positive_scale: float = 1.0,
+    ) -> None:
         super().__init__()
-        if scale <= 0:
-            raise UserError(f"scale multiplies the logits of negatives and must be above 0, got {scale}")
-        self.scale = scale
+        if min(scale, positive_scale) <= 0:
+            raise UserError(
+                "scale and positive_scale multiply logits of negatives and positives and must be above 0, "
+                f"got {scale} and {positive_scale}"
+            )
+        self.scale, self.positive_scale = scale, positive_scale
         nu = kappa * torch.log(max(statistics.items, 2) / counts(statistics) - 1.0)  # [C]
         self.register_buffer("nu", nu / scale if shift_over_scale else nu)
 
     def forward(self, logits: Tensor, completed: Completed, context: Context) -> tuple[Tensor, Tensor]:
         shifted = logits - barrier(context.of(self.nu).to(logits.dtype))
-        return shifted, self.scale * shifted
+        return shifted if self.positive_scale == 1.0 else self.positive_scale * shifted, self.scale * shifted
 
     def slopes(self) -> tuple[float, float]:
-        return 1.0, self.scale
+        return self.positive_scale, self.scale

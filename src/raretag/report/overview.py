@@ -32,9 +32,7 @@ def results(studies: list[Study], comparison: Comparison | None) -> str:
     low, high = groups["edges"]
     sizes = ", ".join(f"{name} {len(groups[name])}" for name in GROUPS)
     shown = table([*heads, *(["hidden found"] if recall else [])], rows, id="results", caption="Test set, in %")
-    legend = (
-        f"Labels by training positives before any were hidden: {sizes} (edges {low} and {high}). F1: macro, at 0.5; "
-    )
+    legend = f"Labels by {groups['counted_on']}: {sizes} (edges {low} and {high}). F1: macro, at 0.5; "
     legend += "F1*: at thresholds tuned on validation; exact: all labels of an item right"
     legend += "; hidden found: share of the hidden training positives that the model finds" if recall else ""
     if comparison is not None:

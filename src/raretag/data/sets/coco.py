@@ -186,7 +186,8 @@ class PltCoco(CocoImages):
     Zhang et al., "Learning in Imperfect Environment: Multi-Label Classification with Long-Tailed Distribution and
     Partial Labels", ICCV 2023, section 5.1. The authors' list of 2,962 images is not published (the list in their
     repository is that of COCO-MLT), so images are drawn along the Pareto curve with the parameters of their script
-    (largest 1400, power 10), then each positive is hidden with probability `missing` and every image keeps one.
+    (largest 1400, power 10), by the run's seed or, so that all seeds share one list, by `drawn_by`; then each positive
+    is hidden with probability `missing` and every image keeps one.
     `DataSet.truth` has the labels before hiding; validation and test keep all.
     """
 
@@ -204,6 +205,7 @@ class PltCoco(CocoImages):
         power: float = 10.0,
         size: int = 224,
         validation: float = 0.1,
+        drawn_by: int | None = None,
         seed: int = 0,
         root: Path | None = None,
     ) -> None:
@@ -211,6 +213,7 @@ class PltCoco(CocoImages):
             raise UserError(f"plt_coco.missing is {missing}; expected the share of positives to hide, 0 to below 1")
         super().__init__(root, size, validation, seed)
         self.missing, self.largest, self.power = missing, largest, power
+        self.drawn_by = seed if drawn_by is None else drawn_by
 
     def splits(self) -> Splits:
         train, test = self.annotated("train2017"), self.annotated("val2017")
@@ -219,8 +222,9 @@ class PltCoco(CocoImages):
             train = self.needed(self.listed("coco_train_full"), self.FILES[0])
             test = self.needed(self.listed("coco_val_full"), self.FILES[1])
             remarks.append("train and test are drawn from COCO 2014; the paper's are from 2017")
-        train = train.take(pareto(train, self.largest, self.power, self.seed))
-        remarks.append(f"train: {len(train):,} images drawn by the seed; the paper's list of 2,962 is not published")
+        train = train.take(pareto(train, self.largest, self.power, self.drawn_by))
+        drawn = f"train: {len(train):,} images drawn by seed {self.drawn_by}"
+        remarks.append(f"{drawn}; the paper's list of 2,962 is not published")
         splits = Splits.held_out(train, test, self.validation, self.seed).remarked(*remarks)
         return splits.with_hidden(self.missing, self.seed)
 

@@ -117,16 +117,12 @@ class Splits:
         return {"train": self.train, "validation": self.validation, "test": self.test}
 
     def with_hidden(self, missing: float, seed: int) -> Splits:
-        """This share of the training positives unknown, and with it all negatives; every item keeps a positive.
-
-        Groups of labels go by what is left, as in the paper that does this.
-        """
+        """This share of the training positives unknown, and with it all negatives; every item keeps a positive."""
         if not missing:
             return self
         hidden = hide(self.train, "ppl", keep=1.0 - missing, seed=seed, at_least_one=True)
         remark = f"{missing:.0%} of the training positives were hidden at random, and all negatives with them"
-        left = hidden.statistics(cooccurrence=False).positives
-        return replace(self, train=hidden, truth=self.train, published=left).remarked(remark, missing=missing)
+        return replace(self, train=hidden, truth=self.train).remarked(remark, missing=missing)
 
     def remarked(self, *remarks: str, **notes: Any) -> Splits:
         return replace(self, remarks=(*self.remarks, *remarks), notes=self.notes | notes)

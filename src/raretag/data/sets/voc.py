@@ -174,8 +174,8 @@ class PltVoc(VocDevkit):
     Partial Labels", ICCV 2023, section 5.1. The published list has 2,830 images (the paper says 2,569) and no published
     file says which labels are missing: each positive is hidden with probability `missing`, and every image keeps one.
     Without the list, images are drawn along the Pareto curve with the parameters of the authors' script (largest 1400,
-    power 12). Difficult objects do not count, as in the authors' counts. `DataSet.truth` has the labels before hiding;
-    validation and test keep all.
+    power 12), by the run's seed or, so that all seeds share one list, by `drawn_by`. Difficult objects do not count, as
+    in the authors' counts. `DataSet.truth` has the labels before hiding; validation and test keep all.
     """
 
     name = "plt_voc"
@@ -192,6 +192,7 @@ class PltVoc(VocDevkit):
         features: FeatureName = "none",
         size: int = 224,
         validation: float = 0.1,
+        drawn_by: int | None = None,
         seed: int = 0,
         root: Path | None = None,
     ) -> None:
@@ -199,13 +200,14 @@ class PltVoc(VocDevkit):
             raise UserError(f"plt_voc.missing is {missing}; expected the share of positives to hide, from 0 to below 1")
         super().__init__(root, difficult, features, size, validation, seed)
         self.missing = missing
+        self.drawn_by = seed if drawn_by is None else drawn_by
 
     def splits(self) -> Splits:
         test, remarks = self.papers_test()
         path = self.place.file(self.FILES[0])
         train = self.ids(self.FILES[0])
         if path.stem == "trainval":
-            train = [train[row] for row in pareto(self.store(train), LARGEST, POWER, self.seed)]
+            train = [train[row] for row in pareto(self.store(train), LARGEST, POWER, self.drawn_by)]
             remarks = (*remarks, f"train: {len(train):,} images drawn from trainval, as the published list is absent")
         return self.held_out(train, test).remarked(*remarks).with_hidden(self.missing, self.seed)
 

@@ -84,6 +84,12 @@ def training_logits(run: Run) -> Tensor:
 
 def training_labels(word: str) -> tuple[str, LabelStore, dict[str, Tensor]]:
     """Title, training labels and groups of a run, or of a data set by name."""
+    title, train, _, members = labels_and_groups(word, tested=False)
+    return title, train, members
+
+
+def labels_and_groups(word: str, *, tested: bool = True) -> tuple[str, LabelStore, LabelStore, dict[str, Tensor]]:
+    """The same with the labels of the test part, which are those of training again unless they are asked for."""
     if (Path(word) / "config.yaml").is_file():
         config = checked(read(Path(word) / "config.yaml"))
         settings = config.data
@@ -100,4 +106,5 @@ def training_labels(word: str) -> tuple[str, LabelStore, dict[str, Tensor]]:
     positives = store.statistics(cooccurrence=False).positives
     if not int(torch.count_nonzero(positives)):
         raise UserError(f"the training part of '{word}' has no positive label")
-    return settings.name, store, groups(positives, config.group_edges)
+    test = labels_of(settings, config.seed, "test") if tested else store
+    return settings.name, store, test, groups(positives, config.group_edges)

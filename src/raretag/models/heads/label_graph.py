@@ -21,6 +21,7 @@ Departs from the authors' code: the adjacency is a buffer, not a parameter that 
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import numpy as np
@@ -42,7 +43,8 @@ class LabelGraph(nn.Module):
         labels: int,
         statistics: LabelStatistics,
         *,
-        vectors: str | None = None,  # a .npy file [C, W], for example word vectors of the label names
+        vectors: str
+        | None = None,  # a .npy file [C, W], such as word vectors of the label names; also in $RARETAG_DATA
         size: int = 300,  # W of vectors that are learned
         hidden: int = 1024,
         threshold: float = 0.4,
@@ -85,10 +87,16 @@ def adjacency(statistics: LabelStatistics, threshold: float, weight: float) -> T
 
 
 def read_vectors(file: str, labels: int) -> Tensor:
-    if not Path(file).is_file():
-        raise UserError(f"label_graph.vectors: the file '{file}' does not exist")
+    found = next(
+        (path for path in (Path(file), Path(os.environ.get("RARETAG_DATA", ".")) / file) if path.is_file()), None
+    )
+    if found is None:
+        raise UserError(
+            f"label_graph.vectors: the file '{file}' does not exist, here or in $RARETAG_DATA; expected a .npy file "
+            "with one vector per label, for example GloVe vectors of the label names"
+        )
     try:
-        values = np.load(file, allow_pickle=False)
+        values = np.load(found, allow_pickle=False)
     except (ValueError, EOFError):
         raise UserError(f"label_graph.vectors: '{file}' is not a .npy file of numbers") from None
     if getattr(values, "ndim", 0) != 2 or len(values) != labels:
