@@ -10,7 +10,7 @@ from importlib.machinery import ModuleSpec
 import torch
 from safetensors.torch import save_file
 
-from raretag.data.inputs.bert import Bert, BertShape
+from raretag.models.bert import Bert, BertShape
 
 SHAPE = {
     "model_type": "bert",
@@ -47,7 +47,7 @@ class Tokenizer:
     """A stand-in for tokenizers.Tokenizer: letters are tokens."""
 
     @classmethod
-    def from_file(cls, path):
+    def from_str(cls, rules):
         return cls()
 
     def enable_truncation(self, longest):
