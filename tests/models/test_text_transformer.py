@@ -18,48 +18,11 @@ from raretag.data.inputs.described import inputs_from
 from raretag.data.inputs.encoder import SentenceEncoder
 from raretag.models.sentence_folder import read_folder
 from raretag.models.text_transformer import SentenceNetwork, TextTransformer
+from support.tiny_encoder import KINDS, WORDS, saved, write_tokenizer
 
-transformers = pytest.importorskip("transformers")
-tokenizers = pytest.importorskip("tokenizers")
+pytest.importorskip("transformers")
 
-WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "a", "red", "blue", "car", "bird", "sings", "the", "query:"]
 TEXTS = ["a red car", "the blue bird sings a song the bird", "car", ""]
-SMALL = {"vocab_size": len(WORDS), "num_hidden_layers": 2, "num_attention_heads": 2, "pad_token_id": 0}
-SIZES = {"hidden_size": 8, "intermediate_size": 16}
-KINDS = {
-    "bert": (SMALL | SIZES, "BertModel"),
-    "mpnet": (SMALL | SIZES | {"pad_token_id": 1, "max_position_embeddings": 40}, "MPNetModel"),
-    "xlm-roberta": (SMALL | SIZES | {"pad_token_id": 1, "max_position_embeddings": 40}, "XLMRobertaModel"),
-    "modernbert": (SMALL | SIZES | {"bos_token_id": 2, "eos_token_id": 3, "cls_token_id": 2, "sep_token_id": 3},
-                   "ModernBertModel"),
-    "distilbert": ({"vocab_size": len(WORDS), "n_layers": 2, "n_heads": 2, "dim": 8, "hidden_dim": 16},
-                   "DistilBertModel"),
-    "t5": ({"vocab_size": len(WORDS), "d_model": 8, "d_ff": 16, "d_kv": 4, "num_layers": 2, "num_heads": 2},
-           "T5EncoderModel"),
-    "qwen3": (SMALL | SIZES | {"num_key_value_heads": 1, "head_dim": 4}, "Qwen3Model"),
-}  # fmt: skip
-
-
-def write_tokenizer(folder):
-    vocabulary = {word: number for number, word in enumerate(WORDS)}
-    made = tokenizers.Tokenizer(tokenizers.models.WordLevel(vocabulary, unk_token="[UNK]"))
-    made.pre_tokenizer = tokenizers.pre_tokenizers.WhitespaceSplit()
-    made.post_processor = tokenizers.processors.TemplateProcessing(
-        single="[CLS] $A [SEP]", special_tokens=[("[CLS]", 2), ("[SEP]", 3)]
-    )
-    made.save(str(folder / "tokenizer.json"))
-
-
-def saved(folder, kind, **more):
-    """A folder as `save_pretrained` leaves it, and the network in it."""
-    options, name = KINDS[kind]
-    config = transformers.AutoConfig.for_model(kind, **{**options, **more})
-    torch.manual_seed(1)
-    model = getattr(transformers, name)(config).eval()
-    folder.mkdir(parents=True, exist_ok=True)
-    model.save_pretrained(folder)
-    write_tokenizer(folder)
-    return model
 
 
 def sentence_transformers(folder, pooling, *parts):

@@ -116,6 +116,7 @@ class Train(Section):
         "auto",
         description="train again on training and validation items, as long as validation said; auto: feature vectors",
     )
+    fine_tune: bool = Field(False, description="train a pretrained encoder further, together with the head")
     patience: int | None = Field(None, ge=1, description="stop after so many epochs without a better validation mAP")
     workers: int = Field(0, ge=0, description="processes that load inputs ahead")
     accelerator: Literal["cpu", "cuda", "mps", "gpu", "tpu", "auto"] = Field(

@@ -23,7 +23,7 @@ from raretag.models.scaling import resolve_rule
 ENTRIES = 2**28  # items x labels: scores out of fold take four bytes for each, a few times over
 WEIGHTS = 2**28  # labels x columns: four bytes for each, a few times over
 # On what and where, not how it trains.
-BESIDES = {"devices", "nodes", "accelerator", "precision", "workers", "use_all", "refit"}
+BESIDES = {"devices", "nodes", "accelerator", "precision", "workers", "use_all", "refit", "fine_tune"}
 MANY_LABELS = 2000  # from here on labels are ranked
 SOLVER, RANKER = "blend", "ridge_centroids"  # for feature vectors; for those with very many labels
 
@@ -84,7 +84,7 @@ def reason_for(name: str, config: Config, stepwise: bool, dimensions: int, size:
 def is_stepwise(config: Config, *, own_model: bool) -> bool:
     """Whether a setting asks for a network that is trained step by step: how to train it, or which one."""
     parts = (config.model, config.head, config.branches, config.sampler)
-    trained = bool(config.train.model_fields_set - BESIDES)
+    trained = bool(config.train.model_fields_set - BESIDES) or config.train.fine_tune
     return own_model or trained or bool(config.method.options) or any(part.name != "auto" for part in parts)
 
 

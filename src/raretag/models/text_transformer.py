@@ -58,8 +58,8 @@ class TextTransformer(nn.Module):
             self.network = SentenceNetwork(Layout.of(layout))
         self.features = self.network.width
 
-    def forward(self, tokens: Tensor) -> Tensor:
-        found: Tensor = self.network(tokens)
+    def forward(self, inputs: Tensor) -> Tensor:
+        found: Tensor = self.network(inputs)
         return found * self.features**0.5
 
 
@@ -81,7 +81,8 @@ class SentenceNetwork(nn.Module):
             return int(self.layout.dense[-1]["outputs"])
         return len(self.layout.pooling) * int(self.base.width)  # type: ignore[arg-type]
 
-    def forward(self, tokens: Tensor) -> Tensor:
+    def forward(self, inputs: Tensor) -> Tensor:
+        tokens = inputs
         if not torch.compiler.is_exporting():  # columns without a single token cost time
             tokens = tokens[:, : max(1, int((tokens >= 0).sum(1).max()))]
         real = tokens >= 0

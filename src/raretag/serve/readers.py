@@ -29,6 +29,7 @@ from raretag.data.inputs.feature_files import read_features
 from raretag.data.inputs.features import not_finite
 from raretag.data.inputs.images import Images, in_colour, squared, verify
 from raretag.data.inputs.text import SIDE_BY_SIDE
+from raretag.data.inputs.tokens import KIND as TOKENS
 from raretag.data.table.formats import ENDINGS, open_source
 from raretag.data.table.roles import FEATURE_FILES, IMAGE_ENDINGS
 from raretag.runs.card import About, RawInputs
@@ -92,13 +93,13 @@ class Converter:
 
     @property
     def kind(self) -> str:
-        """images, tfidf, encoder, side_by_side, features or tensors."""
+        """images, tfidf, encoder, tokens, side_by_side, features or tensors."""
         return str(self.description.get("kind", "tensors"))
 
     @property
     def reads(self) -> str:
         """What an item is, for messages."""
-        return "texts" if self.kind in ("tfidf", "encoder", SIDE_BY_SIDE) else self.kind
+        return "texts" if self.kind in ("tfidf", "encoder", TOKENS, SIDE_BY_SIDE) else self.kind
 
     def convert(self, raw: Any, ids: Sequence[str]) -> Block:
         """A list, or an array that `checked` has passed, as a block; bad items stop it or are left out."""
@@ -167,7 +168,7 @@ def try_inputs(card: About) -> None:
         raw = np.zeros((1, *converter.description["shape"]), np.float32)
     elif converter.kind == "images":
         raw = np.zeros((1, 8, 8, 3), np.uint8)
-    elif converter.kind == "tfidf":
+    elif converter.kind in ("tfidf", TOKENS):
         raw = ["a"]
     else:  # tensors need no description, and encoders are looked for when items come
         return

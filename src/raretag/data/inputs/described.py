@@ -42,7 +42,7 @@ def maker_of(description: dict[str, Any], encoder: Path | None = None) -> Callab
         words = TfIdf.from_vocabulary(description)
         return lambda raw: words.inputs(_texts(raw))
     if kind == "encoder":
-        sentences = _encoder(description, encoder)
+        sentences = encoder_of(description, encoder)
         return lambda raw: sentences.inputs(_texts(raw))
     if kind == KIND:
         tokens = TokenInputs.tokenizer_of(description)
@@ -80,7 +80,8 @@ def _features(description: dict[str, Any], raw: Any) -> Inputs:
     return made
 
 
-def _encoder(description: dict[str, Any], folder: Path | None) -> SentenceEncoder:
+def encoder_of(description: dict[str, Any], folder: Path | None = None) -> SentenceEncoder:
+    """The frozen encoder of a description: in a folder, or by its name where a package brings it."""
     from raretag.data.inputs.encoder import PACKAGES, SentenceEncoder
     from raretag.models.sentence_folder import MEAN
 

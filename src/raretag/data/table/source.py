@@ -87,6 +87,7 @@ class Table:
         ngrams: int | None = None,
         characters: int | None = None,
         encoder: str | None = None,
+        prompt: str | None = None,
         standardise: bool = True,
         validation: float | None = None,
         test: float | None = None,
@@ -108,7 +109,7 @@ class Table:
         self.given = Given(images, text, features, labels, negatives, split, id, delimiter)
         self.preparation = Preparation(
             bad_items, folder, allow_outside, size, fit, augment,
-            TextOptions(representation, words, ngrams, characters, encoder), standardise, seed,
+            TextOptions(representation, words, ngrams, characters, encoder, prompt), standardise, seed,
         )  # fmt: skip
 
     def load(self) -> DataSet:

@@ -1,0 +1,82 @@
+"""Labels of texts from an exported model, without raretag: NumPy, onnxruntime, and tokenizers if there is an encoder.
+
+raretag export runs/comments --decide
+python examples/deploy_text.py runs/comments/model.inputs.json "a first text" "a second one"
+"""
+
+import json
+import re
+import sys
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import onnxruntime
+
+
+def terms(text, part):
+    """Words and runs of words, or pieces of words with a space at each end."""
+    text = text.lower() if part["lowercase"] else text
+    if not part.get("pieces"):
+        words = re.findall(part["token"], text)
+        return [" ".join(words[i : i + n]) for n in range(1, part["ngrams"] + 1) for i in range(len(words) - n + 1)]
+    fewest, most = part["letters"]
+    found = []
+    for word in (f" {word} " for word in text.split()):
+        for n in range(fewest, most + 1):
+            found += [word[i : i + n] for i in range(max(1, len(word) - n + 1))]
+            if len(word) <= n:  # a short word counts once
+                break
+    return found
+
+
+def weights(texts, part):
+    """TF-IDF: (1 + ln count) x idf, then rows of length 1."""
+    column = {word: place for place, word in enumerate(part["words"])}
+    rows = np.zeros((len(texts), len(column)), np.float32)
+    for row, text in zip(rows, texts):
+        for term, count in Counter(terms(text, part)).items():
+            if term in column:
+                row[column[term]] = (1 + np.log(count)) * part["idf"][column[term]]
+    return rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-30)
+
+
+def tokens(texts, part, folder):
+    """Token numbers, -1 after the last one of a text."""
+    from tokenizers import Tokenizer
+
+    tokenizer = Tokenizer.from_file(str(folder / part["tokenizer"]))
+    tokenizer.enable_truncation(part["longest"])
+    tokenizer.no_padding()
+    texts = [part["prompt"] + (text.lower() if part["lowercase"] else text) for text in texts]
+    coded = tokenizer.encode_batch(texts, add_special_tokens=part["marks_of_the_ends"])
+    rows = [[number for number in one.ids if number != part["left_out"]] for one in coded]
+    longest = max(1, *map(len, rows))
+    return np.array([row + [-1] * (longest - len(row)) for row in rows], np.int64)
+
+
+def numbers(texts, part, folder):
+    """What the graph reads."""
+    if part["kind"] == "tfidf":
+        return weights(texts, part)
+    if part["kind"] == "tokens":
+        return tokens(texts, part, folder)
+    if part["kind"] == "encoder":
+        session = onnxruntime.InferenceSession(str(folder / part["encoder"]))
+        return session.run(None, {"inputs": tokens(texts, part, folder)})[0]
+    blocks = [part["weights"][name] * numbers(texts, one, folder) for name, one in part["parts"].items()]
+    joined = np.concatenate(blocks, axis=1)  # side by side, then rows of length 1 again
+    return (joined / np.maximum(np.linalg.norm(joined, axis=1, keepdims=True), 1e-30)).astype(np.float32)
+
+
+def main(file, *texts):
+    folder, about = Path(file).parent, json.loads(Path(file).read_text(encoding="utf-8"))
+    session = onnxruntime.InferenceSession(str(folder / about["graph"]))
+    probabilities, chosen = session.run(None, {"inputs": numbers(texts, about["inputs"], folder)})
+    for text, row, flags in zip(texts, probabilities, chosen):
+        labels = [label for label, flag in zip(about["labels"], flags) if flag]
+        print(json.dumps({"text": text, "labels": labels, "probabilities": row.tolist()}))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:]) if sys.argv[1:] else print(__doc__)
