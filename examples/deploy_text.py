@@ -2,6 +2,8 @@
 
 raretag export runs/comments --decide
 python examples/deploy_text.py runs/comments/model.inputs.json "a first text" "a second one"
+
+A model of a table with several kinds of columns takes each item as JSON: '{"price": 3.5, "colour": "red"}'.
 """
 
 import json
@@ -38,7 +40,7 @@ def weights(texts, part):
         for term, count in Counter(terms(text, part)).items():
             if term in column:
                 row[column[term]] = (1 + np.log(count)) * part["idf"][column[term]]
-    return rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-30)
+    return unit(rows)
 
 
 def tokens(texts, part, folder):
@@ -55,8 +57,38 @@ def tokens(texts, part, folder):
     return np.array([row + [-1] * (longest - len(row)) for row in rows], np.int64)
 
 
+def cells(rows, part):
+    """Numbers and categories of a table, column after column."""
+    blocks = []
+    for one in part["columns"] or []:
+        values = [row[one["column"]] for row in rows]
+        if one["kind"] == "category":  # a 1 in the column of its value; another value is none of them
+            blocks += [[float(value == known) for value in values] for known in one["values"]]
+        else:  # standardised; a blank is the mean, with a 1 beside it
+            away = [0.0 if v is None or not one["std"] else (v - one["mean"]) / one["std"] for v in values]
+            blocks.append(np.clip(away, -part["limit"], part["limit"]))
+            blocks += [[float(value is None) for value in values]] * one["blanks"]
+    return np.array(blocks, np.float32).reshape(len(blocks), len(rows)).T
+
+
+def table(rows, part, folder):
+    """Columns alone, or beside a text: then each block has about length 1, and each row exactly."""
+    if "text" not in part:
+        return cells(rows, part)
+    texts, inputs = [row[part["text"]["column"]] for row in rows], part["text"]["inputs"]
+    beside = [cells(rows, part) / max(1, len(part["columns"] or [])) ** 0.5] if part["columns"] is not None else []
+    parts = inputs["parts"].values() if inputs["kind"] == "side_by_side" else [inputs]
+    return unit(np.concatenate([*beside, *(numbers(texts, one, folder) for one in parts)], axis=1))
+
+
+def unit(rows):
+    return (rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-30)).astype(np.float32)
+
+
 def numbers(texts, part, folder):
     """What the graph reads."""
+    if part["kind"] == "mixed":
+        return table([json.loads(text) for text in texts], part, folder)
     if part["kind"] == "tfidf":
         return weights(texts, part)
     if part["kind"] == "tokens":
@@ -65,8 +97,7 @@ def numbers(texts, part, folder):
         session = onnxruntime.InferenceSession(str(folder / part["encoder"]))
         return session.run(None, {"inputs": tokens(texts, part, folder)})[0]
     blocks = [part["weights"][name] * numbers(texts, one, folder) for name, one in part["parts"].items()]
-    joined = np.concatenate(blocks, axis=1)  # side by side, then rows of length 1 again
-    return (joined / np.maximum(np.linalg.norm(joined, axis=1, keepdims=True), 1e-30)).astype(np.float32)
+    return unit(np.concatenate(blocks, axis=1))  # side by side, then rows of length 1 again
 
 
 def main(file, *texts):

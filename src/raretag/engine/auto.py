@@ -122,8 +122,10 @@ def unused_settings(config: Config, learner: Method | Solver | Ranker) -> list[s
 
 
 def with_texts_as_read(config: Config, data: DataSet) -> Config:
-    """The settings say how texts became vectors, so that whoever loads them later gets the same ones."""
-    chosen = data.notes.get("texts", {})
+    """The settings say how texts and columns became vectors, so that whoever loads them later gets the same ones."""
+    chosen = dict(data.notes.get("texts", {}))
+    if "mixed" in data.notes and config.data.name == "table":
+        chosen["mixed"] = data.notes["mixed"]
     return config.model_copy(update={"data": config.data.model_copy(update=chosen)}) if chosen else config
 
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 FORMAT = "raretag model card 2"
 RANKED = "raretag ranked model card 1"  # of a model for very many labels, see ranked_card.py
 FILE, WEIGHTS = "card.json", "model.safetensors"
-INPUT_ROLES = ("images", "text", "features", "id")  # columns of a table that a model's user needs too
+INPUT_ROLES = ("images", "text", "features", "categories", "id")  # columns of a table that a model's user needs too
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,7 @@ from torch import Tensor, nn
 
 from raretag.core.errors import UserError
 from raretag.core.files import replacing
+from raretag.data.inputs.mixed import KIND as MIXED
 from raretag.data.inputs.text import SIDE_BY_SIDE
 from raretag.data.inputs.tokens import KIND as TOKENS
 from raretag.serve.model import Model
@@ -318,6 +319,8 @@ def preprocessing(inputs: dict[str, Any], shape: tuple[int, ...]) -> tuple[nn.Mo
         return Weighted(inputs["idf"]), torch.randint(0, 3, (2, *shape)).float()
     if kind == SIDE_BY_SIDE and all(part["kind"] == "tfidf" for part in inputs["parts"].values()):
         return WeightedParts(inputs["parts"], inputs["weights"]), torch.randint(0, 3, (2, *shape)).float()
+    if kind == MIXED:
+        raise UserError("columns of several kinds become a vector outside of the graph; leave out --preprocess")
     what = "texts through an encoder" if kind in ("encoder", TOKENS, SIDE_BY_SIDE) else "tensors as they are"
     raise UserError(
         f"the model reads {what}, so there is nothing to preprocess inside the graph; leave out --preprocess"

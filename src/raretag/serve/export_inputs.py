@@ -16,6 +16,8 @@ from typing import Any
 from raretag.core.errors import UserError
 from raretag.core.files import write_json, write_text
 from raretag.data.inputs.described import encoder_of
+from raretag.data.inputs.mixed import KIND as MIXED
+from raretag.data.inputs.mixed import LIMIT
 from raretag.data.inputs.text import PIECES, SIDE_BY_SIDE, TOKEN
 from raretag.data.inputs.tokens import KIND as TOKENS
 from raretag.data.inputs.tokens import TokenInputs, Tokenizer
@@ -23,7 +25,7 @@ from raretag.serve.export import tokens_like, write_graph
 from raretag.serve.model import Model
 from raretag.serve.readers import ReadOptions, sentence_encoder
 
-TEXTS = ("tfidf", "encoder", TOKENS, SIDE_BY_SIDE)
+READS = ("tfidf", "encoder", TOKENS, SIDE_BY_SIDE, MIXED)
 
 
 def write_inputs(model: Model, path: Path | str, *, encoder: Path | None = None) -> list[Path]:
@@ -35,7 +37,7 @@ def write_inputs(model: Model, path: Path | str, *, encoder: Path | None = None)
         encoder: The folder of the text encoder, if it has moved since training.
     """
     path, card = Path(path), model.card
-    if card.inputs.get("kind") not in TEXTS:
+    if card.inputs.get("kind") not in READS:
         return []
     beside = _Beside(path, sentence_encoder(card, ReadOptions(encoder=encoder)))
     content = {
@@ -61,6 +63,12 @@ class _Beside:
             return {**inputs, "letters": list(PIECES)} if inputs.get("pieces") else {**inputs, "token": TOKEN}
         if kind == SIDE_BY_SIDE:
             return {**inputs, "parts": {name: self.described(part) for name, part in inputs["parts"].items()}}
+        if kind == MIXED:
+            if "image" in inputs:
+                raise UserError("an image network beside other columns is not exported; `raretag predict` runs the model")
+            found = {"kind": kind, "limit": LIMIT, "columns": inputs["columns"]}
+            text = inputs.get("text")
+            return found if text is None else found | {"text": {**text, "inputs": self.described(text["inputs"])}}
         if kind == TOKENS:
             return {"kind": kind, **self._tokens(TokenInputs.tokenizer_of(inputs))}
         return {"kind": kind, **self._encoder(inputs)}

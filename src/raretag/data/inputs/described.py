@@ -10,6 +10,8 @@ from raretag.core.errors import UserError
 from raretag.core.protocols import Inputs
 from raretag.data.inputs.features import Features, Scale
 from raretag.data.inputs.images import Images
+from raretag.data.inputs.mixed import KIND as MIXED
+from raretag.data.inputs.mixed import mixed_maker
 from raretag.data.inputs.text import SIDE_BY_SIDE, SideBySide, TfIdf
 from raretag.data.inputs.tokens import KIND, TokenInputs
 
@@ -50,10 +52,13 @@ def maker_of(description: dict[str, Any], encoder: Path | None = None) -> Callab
     if kind == SIDE_BY_SIDE:
         makers = {name: maker_of(part, encoder) for name, part in description["parts"].items()}
         return lambda raw: _side_by_side(makers, description["weights"], _texts(raw))
+    if kind == MIXED:
+        texts = maker_of(description["text"]["inputs"], encoder) if "text" in description else None
+        return mixed_maker(description, texts)
     if kind == "features":
         return lambda raw: _features(description, raw)
     raise UserError(
-        f"inputs of kind {kind!r} are not known; expected images, tfidf, encoder, {KIND}, {SIDE_BY_SIDE} or features"
+        f"inputs of kind {kind!r} are not known; expected images, tfidf, encoder, {KIND}, {SIDE_BY_SIDE}, {MIXED} or features"
     )
 
 
