@@ -36,7 +36,7 @@ def weights(texts, part):
     """TF-IDF: (1 + ln count) x idf, then rows of length 1."""
     column = {word: place for place, word in enumerate(part["words"])}
     rows = np.zeros((len(texts), len(column)), np.float32)
-    for row, text in zip(rows, texts):
+    for row, text in zip(rows, texts, strict=True):
         for term, count in Counter(terms(text, part)).items():
             if term in column:
                 row[column[term]] = (1 + np.log(count)) * part["idf"][column[term]]
@@ -104,8 +104,8 @@ def main(file, *texts):
     folder, about = Path(file).parent, json.loads(Path(file).read_text(encoding="utf-8"))
     session = onnxruntime.InferenceSession(str(folder / about["graph"]))
     probabilities, chosen = session.run(None, {"inputs": numbers(texts, about["inputs"], folder)})
-    for text, row, flags in zip(texts, probabilities, chosen):
-        labels = [label for label, flag in zip(about["labels"], flags) if flag]
+    for text, row, flags in zip(texts, probabilities, chosen, strict=True):
+        labels = [label for label, flag in zip(about["labels"], flags, strict=True) if flag]
         print(json.dumps({"text": text, "labels": labels, "probabilities": row.tolist()}))
 
 

@@ -67,7 +67,11 @@ def test_each_column_becomes_what_the_page_says():
     number, colour, steady = learned.described
     assert (number["mean"], number["blanks"], steady["std"]) == (3.0, True, 0.0)
     assert colour["values"] == ["blue", "red"]  # 'rare' is no training item's
-    new = {"price": np.array([5.0, np.nan, -1e9]), "colour": ["red", "", "never seen"], "steady": np.array([1.0, 2, np.nan])}
+    new = {
+        "price": np.array([5.0, np.nan, -1e9]),
+        "colour": ["red", "", "never seen"],
+        "steady": np.array([1.0, 2, np.nan]),
+    }
     away = 2 / price[[0, 2, 4]].std()
     expected = [[away, 0, 0, 1, 0], [0, 1, 0, 0, 0], [-LIMIT, 0, 0, 0, 0]]
     assert np.allclose(learned.values(new), expected)
@@ -162,7 +166,7 @@ def test_bad_items_are_answered(file, tmp_path):
     model, content = raretag.load(tmp_path / "run"), rows(4, seed=5)
     content[1][1] = "abc"
     bad = write(tmp_path / "bad.csv", content)
-    with pytest.raises(UserError, match=r"1 of 4 items.*'abc' is not a number \(price\)"):
+    with pytest.raises(UserError, match=r"1 of 4 items.*'abc' is not a number"):
         model.predict(bad)
     assert len(model.predict(bad, bad_items="skip")) == 3
     with pytest.raises(UserError, match="item 0 lacks 'price'"):
@@ -183,7 +187,9 @@ def test_bad_items_are_answered(file, tmp_path):
 
 def test_an_image_a_text_and_a_number_are_one_vector(tmp_path, monkeypatch):
     monkeypatch.setenv("RARETAG_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr("raretag.data.inputs.mixed.ImageVectors.__init__.__defaults__", ("small_resnet", 16, "resize", ""))
+    monkeypatch.setattr(
+        "raretag.data.inputs.mixed.ImageVectors.__init__.__defaults__", ("small_resnet", 16, "resize", "")
+    )
     lines = []
     for n in range(30):
         colour = ["red", "blue"][n % 2]
@@ -195,9 +201,9 @@ def test_an_image_a_text_and_a_number_are_one_vector(tmp_path, monkeypatch):
     model = raretag.load(tmp_path / "run")
     assert set(model.card.inputs) == {"kind", "columns", "text", "image"}
     found = model.predict(tmp_path / "t.csv")
-    assert [labels for labels in found.chosen_labels()[:2]] == [["red"], ["blue"]]
+    assert found.chosen_labels()[:2] == [["red"], ["blue"]]
     with pytest.raises(UserError, match="not exported"):
         write_inputs(model, tmp_path / "m.onnx")
     (tmp_path / "new.csv").write_text("photo,words,size\n../x.png,a,1\n")
-    with pytest.raises(UserError, match="outside|leaves"):
+    with pytest.raises(UserError, match="leaves the folder"):
         model.predict(tmp_path / "new.csv")

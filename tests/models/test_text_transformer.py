@@ -29,7 +29,12 @@ def sentence_transformers(folder, pooling, *parts):
     """The files that sentence-transformers adds."""
     kinds = ["Transformer", "Pooling", *parts]
     modules = [
-        {"idx": at, "name": str(at), "path": f"{at}_{kind}" if at else "", "type": f"sentence_transformers.models.{kind}"}
+        {
+            "idx": at,
+            "name": str(at),
+            "path": f"{at}_{kind}" if at else "",
+            "type": f"sentence_transformers.models.{kind}",
+        }
         for at, kind in enumerate(kinds)
     ]
     (folder / "modules.json").write_text(json.dumps(modules))
@@ -92,7 +97,12 @@ def test_a_layer_after_pooling_a_prompt_and_a_length_are_taken_as_said(tmp_path)
     model = saved(tmp_path / "it", "xlm-roberta")
     sentence_transformers(tmp_path / "it", {"pooling_mode": "mean"}, "Dense", "Normalize")
     (tmp_path / "it" / "2_Dense").mkdir()
-    dense = {"in_features": 8, "out_features": 3, "bias": True, "activation_function": "torch.nn.modules.activation.Tanh"}
+    dense = {
+        "in_features": 8,
+        "out_features": 3,
+        "bias": True,
+        "activation_function": "torch.nn.modules.activation.Tanh",
+    }
     (tmp_path / "it" / "2_Dense" / "config.json").write_text(json.dumps(dense))
     layer = torch.nn.Linear(8, 3)
     save_file({f"linear.{name}": value for name, value in layer.state_dict().items()},

@@ -103,7 +103,15 @@ DEPLOYED = {
     "all side by side": ["data.encoder=ENCODER", "data.prompt='query: '"],
     "an encoder that was trained": ["data.encoder=ENCODER", "train.fine_tune=true", "train.epochs=2"],
 }
-NEW_TEXTS = ["a red car", "", "The RED, red bird's song", "Ünïcode ¿qué? 東京 x", "a  blue\tcar\nx yy", "zebra 3.5", "q"]
+NEW_TEXTS = [
+    "a red car",
+    "",
+    "The RED, red bird's song",
+    "Ünïcode ¿qué? 東京 x",
+    "a  blue\tcar\nx yy",
+    "zebra 3.5",
+    "q",
+]
 
 
 @pytest.mark.parametrize("how", DEPLOYED)
@@ -115,13 +123,17 @@ def test_a_program_without_raretag_predicts_the_same_from_texts(how, tmp_path, m
     monkeypatch.setattr("raretag.data.inputs.encoder.fastest_type", lambda: torch.float32)
     monkeypatch.setenv("RARETAG_CACHE", str(tmp_path / "cache"))
     saved(tmp_path / "encoder", "mpnet")
-    rows = [f'{{"text": "{a} {b} x {a}", "tags": ["{a}", "{b}"]}}' for a in ("red", "blue") for b in ("car", "bird") * 10]
+    rows = [
+        f'{{"text": "{a} {b} x {a}", "tags": ["{a}", "{b}"]}}' for a in ("red", "blue") for b in ("car", "bird") * 10
+    ]
     (tmp_path / "texts.jsonl").write_text("\n".join(rows))
     options = [one.replace("ENCODER", str(tmp_path / "encoder")) for one in DEPLOYED[how]]
     model = raretag.load(train(tmp_path / "run", options, tmp_path / "texts.jsonl"))
     export(model, tmp_path / "m.onnx", decide=True)
     files = write_inputs(model, tmp_path / "m.onnx")
-    assert len(files) == {"tfidf": 1, "tokens": 2}.get(model.card.inputs["kind"], 3 if "encoder" in how or "all" in how else 1)
+    assert len(files) == {"tfidf": 1, "tokens": 2}.get(
+        model.card.inputs["kind"], 3 if "encoder" in how or "all" in how else 1
+    )
     done = subprocess.run(
         [sys.executable, str(EXAMPLE), str(files[0]), *NEW_TEXTS], capture_output=True, text=True, cwd=tmp_path
     )

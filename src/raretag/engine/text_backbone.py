@@ -44,7 +44,9 @@ def with_tokens(config: Config) -> Config:
         return config
     asked = config.data.options.get("representation") or "auto"
     if asked not in ("auto", KIND):
-        raise UserError(f"train.fine_tune trains an encoder on tokens, but data.representation is {asked}; leave it out")
+        raise UserError(
+            f"train.fine_tune trains an encoder on tokens, but data.representation is {asked}; leave it out"
+        )
     return config.model_copy(update={"data": config.data.model_copy(update={"representation": KIND})})
 
 
@@ -54,7 +56,13 @@ def reads_tokens(inputs: Inputs) -> bool:
 
 def with_backbone(config: Config, data: DataSet) -> Config:
     """The encoder of the data as the model, and the training that suits it, where nothing else was set."""
-    if not config.train.fine_tune or not reads_tokens(data.train.inputs) or config.model.name != "auto":
+    if not config.train.fine_tune or config.model.name != "auto":
+        return config
+    if not reads_tokens(data.train.inputs):
+        if len(data.input_shape) == 1:
+            raise UserError(
+                "train.fine_tune is true, but items are feature vectors: there is no encoder to train further"
+            )
         return config
     from raretag.data.inputs.encoder import encoder_folder
     from raretag.models.sentence_folder import read_folder

@@ -156,7 +156,7 @@ def row_sums(values: NDArray[Any], x: csr_array) -> NDArray[Any]:
 
 
 def resolve_rule(rule: Rule, inputs: Inputs) -> Rule:
-    """`auto` replaced: rows if all have length 1, counts if nothing is negative and most is 0; images and tokens stay raw.
+    """`auto` replaced: rows if all have length 1, counts if nothing is negative and most is 0, images and tokens raw.
 
     Columns that the data has standardised, as a table does, are not standardised again.
     """

@@ -1,4 +1,4 @@
-"""What the folder of a text encoder says of itself: its network, how token vectors become one vector, how long a text is.
+"""What the folder of a text encoder says of itself: its network, how token vectors become one, how long a text is.
 
 Three layouts are read, and nothing in a folder is ever executed:
 
@@ -106,7 +106,9 @@ def read_folder(folder: Path) -> SentenceFolder:
     static = any(str(module.get("type")).endswith("StaticEmbedding") for module in modules)
     found = SentenceFolder(path, Layout({"model_type": STATIC}), dense_files=files)
     wanted = [name for name in NEEDED if name != "config.json" or not static]
-    missing = [name for name in wanted if not (path / name).is_file() and not (name.startswith("model") and found.weights)]
+    missing = [
+        name for name in wanted if not (path / name).is_file() and not (name.startswith("model") and found.weights)
+    ]
     missing += [str(file.relative_to(folder)) for file in files if not file.is_file()]
     if missing:
         raise UserError(f"the encoder folder '{path}' lacks {', '.join(missing)}; {_remedy(path, missing)}")
@@ -116,7 +118,9 @@ def read_folder(folder: Path) -> SentenceFolder:
     layout = Layout(config, pooling or MEAN, tuple(dense))
     said = _first(path, "sentence_*_config.json")
     longest = [size for size in (said.get("max_seq_length"), _positions(config)) if isinstance(size, int) and size > 0]
-    return SentenceFolder(path, layout, min(longest, default=None), bool(said.get("do_lower_case")), _prompt(folder), files)
+    return SentenceFolder(
+        path, layout, min(longest, default=None), bool(said.get("do_lower_case")), _prompt(folder), files
+    )
 
 
 def _config(path: Path) -> dict[str, Any]:
@@ -132,7 +136,7 @@ def _static(file: Path) -> dict[str, Any]:
 
     try:
         with safe_open(file, "pt") as stored:
-            shapes = {name: stored.get_slice(name).get_shape() for name in stored.keys()}  # noqa: SIM118: not a dict
+            shapes = {name: stored.get_slice(name).get_shape() for name in stored.keys()}  # noqa: SIM118
     except (SafetensorError, OSError) as error:
         raise UserError(f"'{file}' is damaged: {error}") from None
     table = shapes.get("embeddings") or shapes.get("embedding.weight")

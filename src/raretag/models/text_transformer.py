@@ -100,7 +100,9 @@ class SentenceNetwork(nn.Module):
             if mode == "cls":
                 parts.append(hidden[:, 0])
             elif mode == "lasttoken":
-                parts.append(hidden.gather(1, (count - 1).clamp(min=0)[:, :, None].expand(-1, -1, hidden.shape[2]))[:, 0])
+                parts.append(
+                    hidden.gather(1, (count - 1).clamp(min=0)[:, :, None].expand(-1, -1, hidden.shape[2]))[:, 0]
+                )
             elif mode == "max":
                 parts.append(hidden.masked_fill(~real[:, :, None], torch.finfo(hidden.dtype).min).amax(1))
             elif mode == "weightedmean":  # later tokens count more

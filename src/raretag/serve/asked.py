@@ -21,8 +21,8 @@ from torch import Tensor
 
 from raretag.core.errors import UserError
 from raretag.core.protocols import Inputs
-from raretag.data.inputs.mixed import KIND as MIXED
 from raretag.data.inputs.images import TROUBLE, Images, opened, square
+from raretag.data.inputs.mixed import KIND as MIXED
 from raretag.serve.model import Model
 from raretag.serve.predictions import Predictions
 from raretag.serve.readers import Converter, ReadOptions, sentence_encoder

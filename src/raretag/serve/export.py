@@ -140,7 +140,9 @@ def _write_onnx(graph: nn.Module, example: Tensor, path: Path, names: list[str],
             raise UserError(f"the model cannot be written as ONNX ({cause.strip()}); --to torch may do") from None
         assert program is not None
     model = program.model_proto
-    names_of_sizes = dict(zip((size.dim_param for size in _sizes(model.graph.input)), ("batch", "tokens"), strict=False))
+    names_of_sizes = dict(
+        zip((size.dim_param for size in _sizes(model.graph.input)), ("batch", "tokens"), strict=False)
+    )
     for size in _sizes((*model.graph.input, *model.graph.output, *model.graph.value_info)):
         if size.dim_param:  # the exporter gives those that vary names of its own
             size.dim_param = names_of_sizes.get(size.dim_param, size.dim_param)

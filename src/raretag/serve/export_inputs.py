@@ -65,7 +65,9 @@ class _Beside:
             return {**inputs, "parts": {name: self.described(part) for name, part in inputs["parts"].items()}}
         if kind == MIXED:
             if "image" in inputs:
-                raise UserError("an image network beside other columns is not exported; `raretag predict` runs the model")
+                raise UserError(
+                    "an image network beside other columns is not exported; `raretag predict` runs the model"
+                )
             found = {"kind": kind, "limit": LIMIT, "columns": inputs["columns"]}
             text = inputs.get("text")
             return found if text is None else found | {"text": {**text, "inputs": self.described(text["inputs"])}}

@@ -82,7 +82,9 @@ def choose_columns(
     role = {"images": "images", "features": "features", "tensors": "features"}.get(converter.kind, "text")
     read = columns_of(converter.description) if converter.kind == MIXED else trained.get(role) or []
     if given and converter.kind == MIXED and len(given) != len(read):
-        raise UserError(f"{len(given)} columns were named; the model reads {len(read)}, in this order: {', '.join(read)}")
+        raise UserError(
+            f"{len(given)} columns were named; the model reads {len(read)}, in this order: {', '.join(read)}"
+        )
     wanted = list(given) if given else read
     wanted = [wanted] if isinstance(wanted, str) else list(wanted)
     id_ = trained.get("id")

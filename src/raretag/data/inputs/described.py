@@ -58,7 +58,8 @@ def maker_of(description: dict[str, Any], encoder: Path | None = None) -> Callab
     if kind == "features":
         return lambda raw: _features(description, raw)
     raise UserError(
-        f"inputs of kind {kind!r} are not known; expected images, tfidf, encoder, {KIND}, {SIDE_BY_SIDE}, {MIXED} or features"
+        f"inputs of kind {kind!r} are not known; expected images, tfidf, encoder, {KIND}, {SIDE_BY_SIDE}, {MIXED} or "
+        "features"
     )
 
 

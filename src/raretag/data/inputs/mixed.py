@@ -63,7 +63,9 @@ class TableColumns:
         for one in self.described:
             cells = [row.get(one["column"]) for row in rows]
             numeric = one["kind"] == "number"
-            columns[one["column"]] = np.array([as_number(cell) for cell in cells]) if numeric else [*map(as_word, cells)]
+            columns[one["column"]] = (
+                np.array([as_number(cell) for cell in cells]) if numeric else [*map(as_word, cells)]
+            )
         return self.values(columns)
 
 
@@ -130,7 +132,9 @@ class ImageVectors:
         options = {"frozen": True} if "frozen" in registry.parameters(registry.find("models", name)) else {}
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(0)
-            network: Any = registry.build("models", name, options, kind=torch.nn.Module, channels=3, size=3 * size * size)
+            network: Any = registry.build(
+                "models", name, options, kind=torch.nn.Module, channels=3, size=3 * size * size
+            )
         self.network = network.eval()
         self.sha256 = digest_of(self.network)
         if sha256 and sha256 != self.sha256:
@@ -222,15 +226,19 @@ def bad_rows(description: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) 
     bad: dict[int, str] = {}
     numbers = [one["column"] for one in description["columns"] or () if one["kind"] == "number"]
     for place, row in enumerate(rows):
-        for name in numbers:
-            try:
-                if abs(as_number(row[name])) > np.finfo(np.float32).max:
-                    bad[place] = f"{name!r} is infinite"
-            except UserError as error:
-                bad[place] = f"{error} ({name})"
+        trouble = next(filter(None, (_trouble(row[name]) for name in numbers)), None)
+        if trouble is not None:
+            bad[place] = trouble
     if "image" in description:
         bad |= verify([str(row[description["image"]["column"]]) for row in rows])
     return bad
+
+
+def _trouble(cell: Any) -> str | None:
+    try:
+        return f"{cell} is infinite" if abs(as_number(cell)) > np.finfo(np.float32).max else None
+    except UserError as error:
+        return str(error)
 
 
 def mixed_maker(description: Mapping[str, Any], texts: Callable[[Any], Inputs] | None) -> Callable[[Any], Mixed]:

@@ -74,6 +74,10 @@ def is_mixed(roles: Roles, contents: Contents) -> bool:
 
 
 def _mixed(source: Source, roles: Roles, contents: Contents, how: Preparation) -> Prepared:
+    if roles.text and how.text.representation == "tokens":
+        raise UserError(
+            "an encoder is trained further on texts alone (train.fine_tune); leave out data.features and data.images"
+        )
     numbers = np.concatenate(contents.blocks).astype(np.float64) if contents.blocks else np.zeros((contents.items, 0))
     bad = {int(row): "a feature is infinite" for row in np.flatnonzero(np.isinf(numbers).any(axis=1))}
     paths = _paths(source, contents, how) if roles.images else []
@@ -101,12 +105,16 @@ def _mixed(source: Source, roles: Roles, contents: Contents, how: Preparation) -
     blank = [name for name, column in columns.items() if isinstance(column, np.ndarray) and np.isnan(column).any()]
     remarks = [f"one vector of {' and '.join([*parts, *['a text'] * bool(chosen), *['an image'] * bool(network)])}"]
     if blank:
-        remarks.append(f"blank in {some([repr(name) for name in blank], 8)}: counted as the mean, with a mark beside it")
+        remarks.append(
+            f"blank in {some([repr(name) for name in blank], 8)}: counted as the mean, with a mark beside it"
+        )
     if network is not None:
         remarks.append(f"images: vectors of {network.name} at {network.size} x {network.size} pixels")
     odd = odd_columns(numbers[keep], roles.features) if len(keep) and not blank and roles.features else []
     notes = {} if chosen is None else {"texts": chosen.notes()}
-    return Prepared(keep, learned, [*remarks, *odd, *(chosen.remarks() if chosen else []), *filter(None, [remark])], notes)
+    return Prepared(
+        keep, learned, [*remarks, *odd, *(chosen.remarks() if chosen else []), *filter(None, [remark])], notes
+    )
 
 
 def _paths(source: Source, contents: Contents, how: Preparation) -> list[str]:

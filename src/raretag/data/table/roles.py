@@ -128,7 +128,9 @@ class _Finder:
         if not unused:
             return
         why = {name: self._unfit(name) for name in unused if self.given.mixed and name in self.head}
-        self._remark(f"not used: {some([f'{name!r}' + (f' ({why[name]})' if why.get(name) else '') for name in unused], 8)}")
+        self._remark(
+            f"not used: {some([f'{name!r}' + (f' ({why[name]})' if why.get(name) else '') for name in unused], 8)}"
+        )
         fit = [name for name in unused if name in why and not why[name]]
         if fit and (self.roles.text or self.roles.images):
             what = "text" if self.roles.text else "image"
