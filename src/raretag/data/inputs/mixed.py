@@ -128,6 +128,8 @@ class ImageVectors:
     def __init__(self, name: str = IMAGE_NETWORK, size: int = 224, fit: Fit = "resize", sha256: str = "") -> None:
         from raretag.models.pretrained import digest_of
 
+        if name not in registry.names("models"):  # a card may come from a stranger
+            raise UserError(f"there is no image network {name[:60]!r}; expected {IMAGE_NETWORK}")
         self.name, self.size, self.fit = name, size, fit
         options = {"frozen": True} if "frozen" in registry.parameters(registry.find("models", name)) else {}
         with torch.random.fork_rng(devices=[]):

@@ -269,9 +269,9 @@ class _Finder:
             self._remark(f"categories: {len(self.roles.categories)} columns, {quoted(self.roles.categories, 4)}")
 
     def _reads_like_text(self, name: str) -> bool:
-        """Beside numbers: a column of texts has hardly two the same, and is neither a date nor one word per row."""
+        """Beside numbers: a column of texts has hardly two the same, and is neither a date nor a code per row."""
         cells = [cell for cell in texts(self.head[name]).to_pylist() if cell.strip()]
-        spaced = sum(" " in cell.strip() for cell in cells)
+        spaced = sum(" " in cell.strip() or not cell.isascii() for cell in cells)  # some languages have no spaces
         return 2 * len(set(cells)) > len(cells) and 2 * spaced > len(cells) and self._unfit(name) != "dates"
 
     def _may_list(self, name: str) -> bool:
