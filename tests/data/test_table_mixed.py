@@ -131,6 +131,9 @@ def test_new_items_become_the_same_through_json(file, options):
 @pytest.mark.parametrize("changes", [COLUMNS, WITH_TEXT], ids=["columns", "text"])
 def test_a_model_predicts_serves_and_is_deployed_the_same(changes, file, tmp_path):
     pytest.importorskip("onnxruntime")
+    pytest.importorskip("starlette")
+    from raretag.serve.server import description
+
     run(compose(None, [*changes, "data.representation=tfidf"], data=str(file)), tmp_path / "run")
     model = raretag.load(tmp_path / "run")
     content = rows(12, seed=5)
@@ -139,6 +142,8 @@ def test_a_model_predicts_serves_and_is_deployed_the_same(changes, file, tmp_pat
     assert (model.predict(as_items(content)).probabilities == wanted.probabilities).all()
     assert (model.predict(tmp_path / "run" / ".." / "new.csv", columns=None).chosen == wanted.chosen).all()
     asked = Asked(model, Limits())
+    told = description(asked)["paths"]["/predict"]["post"]["requestBody"]["content"]["application/json"]["schema"]
+    assert set(FEATURES) <= set(told["properties"]["items"]["items"]["required"])
     served = asked._work(asked.items(json.loads(json.dumps(as_items(content)))), float("inf"))
     asked.close()
     np.testing.assert_allclose(served.probabilities, wanted.probabilities, atol=1e-6)
