@@ -15,11 +15,11 @@ import torch
 
 from raretag.core.errors import DataAbsentError, UserError
 from raretag.data import from_arrays
-from raretag.data.inputs.bert import Bert, BertShape
 from raretag.data.inputs.described import inputs_from
 from raretag.data.inputs.encoder import PACKAGES, SentenceEncoder
 from raretag.data.inputs.text import TfIdf
 from raretag.data.table import Table
+from raretag.models.bert import Bert, BertShape
 from support.tiny_encoder import SHAPE, Tokenizer, stand_in, tiny_encoder
 
 TEXTS = ["red red car", "blue car", "a red bird sings", "blue blue blue bird", "the car"]
@@ -168,11 +168,12 @@ def test_new_texts_become_what_training_texts_became(folder, tmp_path, monkeypat
 
 
 def test_mistakes_with_encoders_are_answered(folder, tmp_path, monkeypatch):
+    (tmp_path / "empty").mkdir()
     with pytest.raises(UserError, match="lacks config"):
-        SentenceEncoder(tmp_path / "nowhere")
-    (folder / "config.json").write_text(json.dumps({**SHAPE, "model_type": "t5"}))
-    with pytest.raises(UserError, match="'t5'"):
-        SentenceEncoder(folder)
+        SentenceEncoder(tmp_path / "empty")
+    (folder / "config.json").write_text(json.dumps({**SHAPE, "model_type": "no_such_network"}))
+    with pytest.raises(UserError, match="'no_such_network', which transformers"):
+        SentenceEncoder(folder).vectors(["a"])
     (folder / "config.json").write_text(json.dumps({**SHAPE, "hidden_size": 16}))
     with pytest.raises(UserError, match="does not hold the weights"):
         SentenceEncoder(folder).vectors(["a"])

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -10,9 +12,12 @@ import torch
 
 import raretag
 from raretag.serve.export import export
+from raretag.serve.export_inputs import write_inputs
+from support.paths import REPOSITORY
 from support.served import digits, feature_rows, train
 
 onnxruntime = pytest.importorskip("onnxruntime")
+EXAMPLE = REPOSITORY / "examples" / "deploy_text.py"
 
 
 @pytest.fixture(scope="module")
@@ -88,3 +93,52 @@ def test_counts_of_words_become_the_weights_of_training(tmp_path):
 def test_models_of_unusual_build_are_exported_too(tmp_path, method):
     model = raretag.load(digits(tmp_path / "run", f"method.name={method}", "train.epochs=2"))
     assert export(model, tmp_path / "m.onnx", decide=True) < 1e-5
+
+
+DEPLOYED = {
+    "words": ["data.representation=tfidf", "data.characters=0"],
+    "pairs of words": ["data.representation=tfidf", "data.ngrams=2", "data.words=60"],
+    "pieces of words": ["data.representation=tfidf"],
+    "an encoder": ["data.representation=encoder", "data.encoder=ENCODER"],
+    "all side by side": ["data.encoder=ENCODER", "data.prompt='query: '"],
+    "an encoder that was trained": ["data.encoder=ENCODER", "train.fine_tune=true", "train.epochs=2"],
+}
+NEW_TEXTS = [
+    "a red car",
+    "",
+    "The RED, red bird's song",
+    "Ünïcode ¿qué? 東京 x",
+    "a  blue\tcar\nx yy",
+    "zebra 3.5",
+    "q",
+]
+
+
+@pytest.mark.parametrize("how", DEPLOYED)
+def test_a_program_without_raretag_predicts_the_same_from_texts(how, tmp_path, monkeypatch):
+    pytest.importorskip("transformers")
+    from support.tiny_encoder import saved
+
+    assert "import raretag" not in EXAMPLE.read_text()
+    monkeypatch.setattr("raretag.data.inputs.encoder.fastest_type", lambda: torch.float32)
+    monkeypatch.setenv("RARETAG_CACHE", str(tmp_path / "cache"))
+    saved(tmp_path / "encoder", "mpnet")
+    rows = [
+        f'{{"text": "{a} {b} x {a}", "tags": ["{a}", "{b}"]}}' for a in ("red", "blue") for b in ("car", "bird") * 10
+    ]
+    (tmp_path / "texts.jsonl").write_text("\n".join(rows))
+    options = [one.replace("ENCODER", str(tmp_path / "encoder")) for one in DEPLOYED[how]]
+    model = raretag.load(train(tmp_path / "run", options, tmp_path / "texts.jsonl"))
+    export(model, tmp_path / "m.onnx", decide=True)
+    files = write_inputs(model, tmp_path / "m.onnx")
+    assert len(files) == {"tfidf": 1, "tokens": 2}.get(
+        model.card.inputs["kind"], 3 if "encoder" in how or "all" in how else 1
+    )
+    done = subprocess.run(
+        [sys.executable, str(EXAMPLE), str(files[0]), *NEW_TEXTS], capture_output=True, text=True, cwd=tmp_path
+    )
+    assert done.returncode == 0, done.stderr
+    found = [json.loads(line) for line in done.stdout.splitlines()]
+    wanted = model.predict(NEW_TEXTS)
+    np.testing.assert_allclose([one["probabilities"] for one in found], wanted.probabilities, atol=1e-5)
+    assert [sorted(one["labels"]) for one in found] == [sorted(labels) for labels in wanted.chosen_labels()]

@@ -1,4 +1,7 @@
-"""A sentence encoder of a few numbers, in the files of a real one, and a tokenizer for it: letters are tokens."""
+"""Sentence encoders of a few numbers, in the files of real ones.
+
+One with a stand-in for a tokenizer, in which letters are tokens; and networks of transformers, in which words are.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,7 @@ from importlib.machinery import ModuleSpec
 import torch
 from safetensors.torch import save_file
 
-from raretag.data.inputs.bert import Bert, BertShape
+from raretag.models.bert import Bert, BertShape
 
 SHAPE = {
     "model_type": "bert",
@@ -47,7 +50,7 @@ class Tokenizer:
     """A stand-in for tokenizers.Tokenizer: letters are tokens."""
 
     @classmethod
-    def from_file(cls, path):
+    def from_str(cls, rules):
         return cls()
 
     def enable_truncation(self, longest):
@@ -94,3 +97,46 @@ def installed_encoder(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.setenv("RARETAG_CACHE", str(tmp_path / "cache"))
     return package / "model"
+
+
+WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "a", "red", "blue", "car", "bird", "sings", "the", "query:"]
+SMALL = {"vocab_size": len(WORDS), "num_hidden_layers": 2, "num_attention_heads": 2, "pad_token_id": 0}
+SIZES = {"hidden_size": 8, "intermediate_size": 16}
+KINDS = {
+    "bert": (SMALL | SIZES, "BertModel"),
+    "mpnet": (SMALL | SIZES | {"pad_token_id": 1, "max_position_embeddings": 40}, "MPNetModel"),
+    "xlm-roberta": (SMALL | SIZES | {"pad_token_id": 1, "max_position_embeddings": 40}, "XLMRobertaModel"),
+    "modernbert": (SMALL | SIZES | {"bos_token_id": 2, "eos_token_id": 3, "cls_token_id": 2, "sep_token_id": 3},
+                   "ModernBertModel"),
+    "distilbert": ({"vocab_size": len(WORDS), "n_layers": 2, "n_heads": 2, "dim": 8, "hidden_dim": 16},
+                   "DistilBertModel"),
+    "t5": ({"vocab_size": len(WORDS), "d_model": 8, "d_ff": 16, "d_kv": 4, "num_layers": 2, "num_heads": 2},
+           "T5EncoderModel"),
+    "qwen3": (SMALL | SIZES | {"num_key_value_heads": 1, "head_dim": 4}, "Qwen3Model"),
+}  # fmt: skip
+
+
+def write_tokenizer(folder):
+    import tokenizers
+
+    vocabulary = {word: number for number, word in enumerate(WORDS)}
+    made = tokenizers.Tokenizer(tokenizers.models.WordLevel(vocabulary, unk_token="[UNK]"))
+    made.pre_tokenizer = tokenizers.pre_tokenizers.WhitespaceSplit()
+    made.post_processor = tokenizers.processors.TemplateProcessing(
+        single="[CLS] $A [SEP]", special_tokens=[("[CLS]", 2), ("[SEP]", 3)]
+    )
+    made.save(str(folder / "tokenizer.json"))
+
+
+def saved(folder, kind, **more):
+    """A folder as `save_pretrained` of transformers leaves it, with random weights; gives the network in it."""
+    import transformers
+
+    options, name = KINDS[kind]
+    config = transformers.AutoConfig.for_model(kind, **{**options, **more})
+    torch.manual_seed(1)
+    model = getattr(transformers, name)(config).eval()
+    folder.mkdir(parents=True, exist_ok=True)
+    model.save_pretrained(folder)
+    write_tokenizer(folder)
+    return model

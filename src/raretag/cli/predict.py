@@ -161,8 +161,12 @@ def export(
     decide: Annotated[
         bool, typer.Option("--decide", help="Return calibrated probabilities and decisions instead of logits.")
     ] = False,
+    encoder: Annotated[Path | None, typer.Option(help="The folder of the text encoder, if it has moved.")] = None,
 ) -> None:
-    """Write a trained model for use without raretag, and check it against the original."""
+    """Write a trained model for use without raretag, and check it against the original.
+
+    A model of texts gets files beside it that say how a text becomes its numbers (docs/using-a-model.md).
+    """
     from raretag.serve.export import ENDINGS
     from raretag.serve.export import export as write_graph
     from raretag.serve.model import load
@@ -189,3 +193,8 @@ def export(
     worst = write_graph(model, path, preprocess=preprocess, decide=decide)
     outputs = "calibrated probabilities and decisions" if decide else "logits"
     print(f"{path}: {outputs}, for batches of any size; differs from PyTorch by at most {worst:.1e}")
+    from raretag.serve.export_inputs import write_inputs
+
+    beside = write_inputs(model, path, encoder=encoder)
+    if beside:
+        print(f"beside it: {', '.join(file.name for file in beside)}; examples/deploy_text.py reads them")

@@ -117,7 +117,8 @@ class Bar(Listener):
         columns = (TextColumn("{task.description}"), TaskProgressColumn(), BarColumn(12), TimeLeft())
         self.bars = Progress(*columns, TextColumn("{task.fields[note]}"), console=console, disable=self.plain)
         self.title = "training" if config is None or config.method.name == "auto" else config.method.name
-        self.epochs = None if config is None else config.train.epochs
+        told = config is not None and ("epochs" in config.train.model_fields_set or not config.train.fine_tune)
+        self.epochs = config.train.epochs if config is not None and told else None
         self.work = Work(0.0)
         self.task: TaskID = self.bars.add_task(self.title, total=1, note="", work=self.work, visible=False)
 

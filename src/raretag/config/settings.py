@@ -123,6 +123,7 @@ class Train(Section):
         "auto",
         description="train again on training and validation items, as long as validation said; auto: feature vectors",
     )
+    fine_tune: bool = Field(False, description="train a pretrained encoder further, together with the head")
     patience: int | None = Field(None, ge=1, description="stop after so many epochs without a better validation mAP")
     workers: int = Field(0, ge=0, description="processes that load inputs ahead")
     accelerator: Literal["cpu", "cuda", "mps", "gpu", "tpu", "auto"] = Field(
@@ -240,10 +241,14 @@ def read(file: Path) -> dict[str, Any]:
 
 
 def with_texts_of_old_runs(tree: dict[str, Any]) -> dict[str, Any]:
-    """A run writes all settings, with how texts became vectors; the oldest runs had one way and did not say so."""
+    """A run writes all settings, with how texts and columns became vectors; older runs had one way and said nothing."""
     data = tree.get("data")
     written_by_a_run = {"data", "method", "model", "sampler", "train", "seed"} <= tree.keys()
-    if not written_by_a_run or not isinstance(data, dict) or "representation" in data:
+    if not written_by_a_run or not isinstance(data, dict):
+        return tree
+    if data.get("name") == "table" and "mixed" not in data:
+        tree = {**tree, "data": (data := {**data, "mixed": False})}
+    if "representation" in data:
         return tree
     words = _WORDS_OF_OLD_RUNS.get(data.get("name", ""))
     if words is None or (data["name"] == "goemotions" and data.get("encoder")):

@@ -23,7 +23,7 @@ from raretag.models.scaling import resolve_rule
 ENTRIES = 2**28  # items x labels: scores out of fold take four bytes for each, a few times over
 WEIGHTS = 2**28  # labels x columns: four bytes for each, a few times over
 # On what and where, not how it trains.
-BESIDES = {"devices", "nodes", "accelerator", "precision", "workers", "use_all", "refit"}
+BESIDES = {"devices", "nodes", "accelerator", "precision", "workers", "use_all", "refit", "fine_tune"}
 MANY_LABELS = 2000  # from here on labels are ranked
 SOLVER, RANKER = "blend", "ridge_centroids"  # for feature vectors; for those with very many labels
 
@@ -84,7 +84,7 @@ def reason_for(name: str, config: Config, stepwise: bool, dimensions: int, size:
 def is_stepwise(config: Config, *, own_model: bool) -> bool:
     """Whether a setting asks for a network that is trained step by step: how to train it, or which one."""
     parts = (config.model, config.head, config.branches, config.sampler)
-    trained = bool(config.train.model_fields_set - BESIDES)
+    trained = bool(config.train.model_fields_set - BESIDES) or config.train.fine_tune
     return own_model or trained or bool(config.method.options) or any(part.name != "auto" for part in parts)
 
 
@@ -122,8 +122,10 @@ def unused_settings(config: Config, learner: Method | Solver | Ranker) -> list[s
 
 
 def with_texts_as_read(config: Config, data: DataSet) -> Config:
-    """The settings say how texts became vectors, so that whoever loads them later gets the same ones."""
-    chosen = data.notes.get("texts", {})
+    """The settings say how texts and columns became vectors, so that whoever loads them later gets the same ones."""
+    chosen = dict(data.notes.get("texts", {}))
+    if "mixed" in data.notes and config.data.name == "table":
+        chosen["mixed"] = data.notes["mixed"]
     return config.model_copy(update={"data": config.data.model_copy(update=chosen)}) if chosen else config
 
 

@@ -37,6 +37,7 @@ from raretag.engine.auto import (
 from raretag.engine.batches import logits_of, placed
 from raretag.engine.encode import encoded
 from raretag.engine.fit import Training
+from raretag.engine.text_backbone import head_first, with_backbone, with_tokens
 from raretag.labels.counts import groups
 from raretag.labels.store import LabelStore
 from raretag.models.assemble import build_backbone, build_model
@@ -128,6 +129,7 @@ def begin(
 ) -> Begun:
     """Load the data and choose the learner."""
     brought = data
+    config = with_tokens(config)
     if brought is None:
         config = with_all_teaching(config, all_will_teach(config, method, own_model=own_model))
     data, raw = load_inputs(config, brought, fabric, listener)
@@ -154,6 +156,8 @@ def assembled(begun: Begun, fabric: Fabric, listener: Listener, model: nn.Module
         raise UserError(f"{config.method.name} ranks labels and has no logits of all of them; choose another method")
     statistics = data.train.labels.statistics()
     shape = data.input_shape
+    config = with_backbone(config, data) if model is None else config
+    built = model is None
     config = resolve_auto(config, data.train.inputs, shape, learner, own_model=model is not None)
     torch.manual_seed(config.seed)  # the model's first weights
     if model is None:
@@ -170,6 +174,8 @@ def assembled(begun: Begun, fabric: Fabric, listener: Listener, model: nn.Module
     if config.train.precision == "64-true":  # Fabric would turn the logits back into float32
         model = model.double()
     try_out(model, data, config)
+    if built and isinstance(learner, Method):
+        head_first(model, data, config, fabric, listener)
     label_groups = groups(group_counts(data), config.group_edges)
     prepared = Prepared(config, data, statistics, label_groups, raw, fabric, model)
     if isinstance(learner, Solver):

@@ -11,11 +11,13 @@ if TYPE_CHECKING:
     from raretag.models.pretrained import EfficientnetLite as EfficientnetLite
     from raretag.models.pretrained import TimmModel as TimmModel
     from raretag.models.small_resnet import SmallResnet as SmallResnet
+    from raretag.models.text_transformer import TextTransformer as TextTransformer
 
 REGISTRY = {  # the name on the command line, and where its class is
     "efficientnet_lite": "raretag.models.pretrained:EfficientnetLite",
     "mlp": "raretag.models.mlp:Mlp",
     "small_resnet": "raretag.models.small_resnet:SmallResnet",
+    "text_transformer": "raretag.models.text_transformer:TextTransformer",
     "timm_model": "raretag.models.pretrained:TimmModel",
 }
 __getattr__, __dir__ = lazy.exports(__name__, {target.partition(":")[2]: target for target in REGISTRY.values()})

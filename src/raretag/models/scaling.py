@@ -156,14 +156,15 @@ def row_sums(values: NDArray[Any], x: csr_array) -> NDArray[Any]:
 
 
 def resolve_rule(rule: Rule, inputs: Inputs) -> Rule:
-    """`auto` replaced: rows if all have length 1, counts if nothing is negative and most is 0; images stay raw.
+    """`auto` replaced: rows if all have length 1, counts if nothing is negative and most is 0, images and tokens raw.
 
     Columns that the data has standardised, as a table does, are not standardised again.
     """
     if rule != "auto":
         return rule
     rows = torch.linspace(0, len(inputs) - 1, min(SAMPLE, len(inputs)), dtype=torch.float64).long()
-    if not len(rows) or inputs.batch(rows[:1]).ndim != 2 or inputs.batch(rows[:1]).shape[1] < WIDE:
+    first = inputs.batch(rows[:1])
+    if not len(rows) or first.ndim != 2 or first.shape[1] < WIDE or not first.is_floating_point():
         return "raw"
     if isinstance(inputs, Describes) and inputs.describe().get("scale") is not None:
         return "standardised"

@@ -18,6 +18,7 @@ from raretag.data.dataset import DataSet
 from raretag.data.inputs.images import Images
 from raretag.data.inputs.preview import original, preview
 from raretag.data.inputs.text import SideBySide, Texts
+from raretag.data.inputs.tokens import TokenInputs
 from raretag.data.sources import group_counts
 from raretag.labels.corrections import Places
 from raretag.labels.counts import groups
@@ -268,7 +269,7 @@ class Desk:
 
     def _text(self, row: int) -> str:
         inputs, place = original(self.data.train.inputs, row)
-        return inputs.texts[place][:LETTERS] if isinstance(inputs, Texts | SideBySide) else ""
+        return inputs.texts[place][:LETTERS] if isinstance(inputs, Texts | SideBySide | TokenInputs) else ""
 
     def _inside(self, path: str) -> bool:
         """Read again: since the data was loaded a file may have become a link that leads elsewhere."""

@@ -22,6 +22,7 @@ from torch import Tensor
 from raretag.core.errors import UserError
 from raretag.core.protocols import Inputs
 from raretag.data.inputs.images import TROUBLE, Images, opened, square
+from raretag.data.inputs.mixed import KIND as MIXED
 from raretag.serve.model import Model
 from raretag.serve.predictions import Predictions
 from raretag.serve.readers import Converter, ReadOptions, sentence_encoder
@@ -69,7 +70,7 @@ class Asked:
 
     @property
     def reads(self) -> str:
-        """texts, images, features or tensors."""
+        """texts, images, rows of a table, features or tensors."""
         return self.converter.reads
 
     def items(self, given: Any) -> list[Any]:
@@ -78,9 +79,16 @@ class Asked:
             raise UserError(f"expected 'items', a list of 1 to {self.limits.items} {self.reads}")
         if self.reads == "images":
             return [_image_bytes(item, place) for place, item in enumerate(given)]
+        if self.converter.kind == MIXED:
+            return self._rows(given)
         if self.reads == "texts" and not all(isinstance(item, str) for item in given):
             raise UserError("an item is not a text; this model reads texts")
         return given
+
+    def _rows(self, given: list[Any]) -> list[Any]:
+        if "image" in self.converter.description:
+            raise UserError("this model reads images in a column beside others, which are not taken over HTTP: predict")
+        return list(self.converter.checked(given))
 
     async def predict(self, items: Sequence[Any]) -> Predictions:
         """Waits for its turn; `BusyError` if too many do, `TimeoutError` after the limit."""

@@ -1,6 +1,7 @@
 """A trained model as a file for other programs, ONNX or torch.export, checked against the original first.
 
-The file holds one graph: raw numbers in, logits or decisions out, with nothing of the data set around it.
+The file holds one graph: raw numbers in, logits or decisions out, with nothing of the data set around it. How texts
+and the columns of a table become these numbers stands beside it, as JSON (export_inputs.py).
 """
 
 from __future__ import annotations
@@ -20,7 +21,9 @@ from torch import Tensor, nn
 
 from raretag.core.errors import UserError
 from raretag.core.files import replacing
+from raretag.data.inputs.mixed import KIND as MIXED
 from raretag.data.inputs.text import SIDE_BY_SIDE
+from raretag.data.inputs.tokens import KIND as TOKENS
 from raretag.serve.model import Model
 
 ENDINGS = {"onnx": ".onnx", "torch": ".pt2"}
@@ -47,12 +50,17 @@ def export(model: Model, path: Path | str, *, preprocess: bool = False, decide: 
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
         graph, example = graph_of(model, preprocess=preprocess, decide=decide)
+    return write_graph(graph, example, path, ["probabilities", "chosen"] if decide else ["logits"], metadata(model))
+
+
+def write_graph(graph: nn.Module, example: Tensor, path: Path, names: list[str], about: dict[str, str]) -> float:
+    """The file, if it computes what the graph does; returns the largest difference. Tokens may be of any number."""
     with replacing(path) as new:
         if path.suffix == ".onnx":
-            _write_onnx(graph, example, new, ["probabilities", "chosen"] if decide else ["logits"], metadata(model))
+            _write_onnx(graph, example, new, names, about)
             worst = difference(graph, example, _onnx_runner(new))
         else:
-            _write_torch(graph, example, new, metadata(model))
+            _write_torch(graph, example, new, about)
             worst = difference(graph, example, _torch_runner(new))
         if worst > TOLERANCE:
             raise UserError(f"the exported graph differs from the model by {worst:.2g}; it was not kept")
@@ -71,14 +79,15 @@ def without_words(inputs: dict[str, Any]) -> dict[str, Any]:
     return {
         key: without_words(value) if isinstance(value, dict) else value
         for key, value in inputs.items()
-        if key not in ("words", "idf") or isinstance(value, dict)
+        if key not in ("words", "idf", "rules") or isinstance(value, dict)
     }
 
 
-def difference(graph: Graph, example: Tensor, run: Runner) -> float:
+def difference(graph: nn.Module, example: Tensor, run: Runner) -> float:
     """The largest difference to the file's outputs, on batches of one item and of several."""
     worst = 0.0
-    for batch in (example[:1], example, torch.cat([example, example, example[:1]])):
+    shorter = [example[:, : example.shape[1] // 2]] if is_tokens(example) else []
+    for batch in (example[:1], example, torch.cat([example, example, example[:1]]), *shorter):
         with torch.no_grad():
             wanted = graph(batch)
         for one, other in zip(wanted if isinstance(wanted, tuple) else (wanted,), run(batch), strict=True):
@@ -105,13 +114,13 @@ def _onnx_runner(path: Path) -> Runner:
     return lambda batch: tuple(session.run(None, {"inputs": np.asarray(batch)}))
 
 
-def _write_torch(graph: Graph, example: Tensor, path: Path, about: dict[str, str]) -> None:
+def _write_torch(graph: nn.Module, example: Tensor, path: Path, about: dict[str, str]) -> None:
     content = io.BytesIO()  # torch ends the process if a file cannot take what it writes
     torch.export.save(_traced(graph, example), content, extra_files={"raretag.json": about["raretag"]})
     path.write_bytes(content.getvalue())
 
 
-def _write_onnx(graph: Graph, example: Tensor, path: Path, names: list[str], about: dict[str, str]) -> None:
+def _write_onnx(graph: nn.Module, example: Tensor, path: Path, names: list[str], about: dict[str, str]) -> None:
     onnx = _package("onnx")
     _package("onnxruntime")
     _package("onnxscript")
@@ -131,19 +140,33 @@ def _write_onnx(graph: Graph, example: Tensor, path: Path, names: list[str], abo
             raise UserError(f"the model cannot be written as ONNX ({cause.strip()}); --to torch may do") from None
         assert program is not None
     model = program.model_proto
-    for value in (*model.graph.input, *model.graph.output, *model.graph.value_info):
-        for size in value.type.tensor_type.shape.dim:
-            if size.dim_param:  # there is one that varies, and the exporter gives it a name of its own
-                size.dim_param = "batch"
+    names_of_sizes = dict(
+        zip((size.dim_param for size in _sizes(model.graph.input)), ("batch", "tokens"), strict=False)
+    )
+    for size in _sizes((*model.graph.input, *model.graph.output, *model.graph.value_info)):
+        if size.dim_param:  # the exporter gives those that vary names of its own
+            size.dim_param = names_of_sizes.get(size.dim_param, size.dim_param)
     onnx.helper.set_model_props(model, about)
     path.write_bytes(model.SerializeToString())
 
 
-def _traced(graph: Graph, example: Tensor) -> torch.export.ExportedProgram:
-    batch = torch.export.Dim("batch", min=1, max=2**20)
+def _sizes(values: Any) -> Iterator[Any]:
+    for value in values:
+        yield from value.type.tensor_type.shape.dim
+
+
+def is_tokens(example: Tensor) -> bool:
+    """Token numbers [B, T] of texts, which may have any length."""
+    return example.dtype == torch.int64
+
+
+def _traced(graph: nn.Module, example: Tensor) -> torch.export.ExportedProgram:
+    varies: dict[int, Any] = {0: torch.export.Dim("batch", min=1, max=2**20)}
+    if is_tokens(example):
+        varies[1] = torch.export.Dim("tokens", min=1, max=example.shape[1])
     try:
         with _quiet(), torch.no_grad():
-            return torch.export.export(graph, (example,), dynamic_shapes={"inputs": {0: batch}})
+            return torch.export.export(graph, (example,), dynamic_shapes={"inputs": varies})
     except Exception as error:  # the tracer has many ways to fail on a user's own module
         raise UserError(f"the model cannot be traced: {str(error).splitlines()[0]}") from None
 
@@ -270,8 +293,17 @@ def graph_of(model: Model, *, preprocess: bool, decide: bool) -> tuple[Graph, Te
     """The graph, and two items to try it with."""
     shape = tuple(model.card.input_shape)
     before, example = preprocessing(model.card.inputs, shape) if preprocess else (nn.Identity(), torch.randn(2, *shape))
+    if model.card.inputs.get("kind") == TOKENS:
+        example = tokens_like(shape[0])
     after = Decided(model) if decide else nn.Identity()
     return Graph(before, model.network.cpu(), after).eval(), example
+
+
+def tokens_like(longest: int) -> Tensor:
+    """Two texts, of which one has no more than half of the tokens."""
+    tokens = torch.randint(0, 4, (2, longest))
+    tokens[1, -(longest // 2 + 1) :] = -1
+    return tokens
 
 
 def preprocessing(inputs: dict[str, Any], shape: tuple[int, ...]) -> tuple[nn.Module, Tensor]:
@@ -289,7 +321,9 @@ def preprocessing(inputs: dict[str, Any], shape: tuple[int, ...]) -> tuple[nn.Mo
         return Weighted(inputs["idf"]), torch.randint(0, 3, (2, *shape)).float()
     if kind == SIDE_BY_SIDE and all(part["kind"] == "tfidf" for part in inputs["parts"].values()):
         return WeightedParts(inputs["parts"], inputs["weights"]), torch.randint(0, 3, (2, *shape)).float()
-    what = "texts through a sentence encoder" if kind in ("encoder", SIDE_BY_SIDE) else "tensors as they are"
+    if kind == MIXED:
+        raise UserError("columns of several kinds become a vector outside of the graph; leave out --preprocess")
+    what = "texts through an encoder" if kind in ("encoder", TOKENS, SIDE_BY_SIDE) else "tensors as they are"
     raise UserError(
         f"the model reads {what}, so there is nothing to preprocess inside the graph; leave out --preprocess"
     )

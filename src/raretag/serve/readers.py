@@ -28,7 +28,10 @@ from raretag.data.inputs.described import maker_of
 from raretag.data.inputs.feature_files import read_features
 from raretag.data.inputs.features import not_finite
 from raretag.data.inputs.images import Images, in_colour, squared, verify
+from raretag.data.inputs.mixed import KIND as MIXED
+from raretag.data.inputs.mixed import bad_rows, checked_rows, columns_of
 from raretag.data.inputs.text import SIDE_BY_SIDE
+from raretag.data.inputs.tokens import KIND as TOKENS
 from raretag.data.table.formats import ENDINGS, open_source
 from raretag.data.table.roles import FEATURE_FILES, IMAGE_ENDINGS
 from raretag.runs.card import About, RawInputs
@@ -92,13 +95,15 @@ class Converter:
 
     @property
     def kind(self) -> str:
-        """images, tfidf, encoder, side_by_side, features or tensors."""
+        """images, tfidf, encoder, tokens, side_by_side, mixed, features or tensors."""
         return str(self.description.get("kind", "tensors"))
 
     @property
     def reads(self) -> str:
         """What an item is, for messages."""
-        return "texts" if self.kind in ("tfidf", "encoder", SIDE_BY_SIDE) else self.kind
+        if self.kind == MIXED:
+            return "rows of a table"
+        return "texts" if self.kind in ("tfidf", "encoder", TOKENS, SIDE_BY_SIDE) else self.kind
 
     def convert(self, raw: Any, ids: Sequence[str]) -> Block:
         """A list, or an array that `checked` has passed, as a block; bad items stop it or are left out."""
@@ -116,6 +121,8 @@ class Converter:
 
     def checked(self, raw: Any) -> Any:
         """Python objects in the form that `convert` takes: a list, or an array of the right shape."""
+        if self.kind == MIXED:
+            return checked_rows(self.description, raw)
         if self.kind in ("tensors", "features"):
             if sparse.issparse(raw):
                 raw = sparse.csr_array(raw)
@@ -143,6 +150,8 @@ class Converter:
         return items
 
     def _bad(self, raw: Any) -> dict[int, str]:
+        if self.kind == MIXED:
+            return bad_rows(self.description, raw)
         if self.kind == "images":
             return verify(raw) if isinstance(raw, list) and isinstance(raw[0], str) else {}
         return {} if isinstance(raw, list) else not_finite(raw)
@@ -167,8 +176,10 @@ def try_inputs(card: About) -> None:
         raw = np.zeros((1, *converter.description["shape"]), np.float32)
     elif converter.kind == "images":
         raw = np.zeros((1, 8, 8, 3), np.uint8)
-    elif converter.kind == "tfidf":
+    elif converter.kind in ("tfidf", TOKENS):
         raw = ["a"]
+    elif converter.kind == MIXED and not {"text", "image"} & converter.description.keys():
+        raw = [dict.fromkeys(columns_of(converter.description))]
     else:  # tensors need no description, and encoders are looked for when items come
         return
     made = converter.convert(converter.checked(raw), ["0"]).inputs
@@ -321,7 +332,7 @@ def _part_reader(data: Any, card: About, part: str) -> PartReader:
 
 
 def sentence_encoder(card: About, options: ReadOptions) -> Path | None:
-    if options.encoder is not None or card.inputs.get("kind") not in ("encoder", SIDE_BY_SIDE):
+    if options.encoder is not None or card.inputs.get("kind") not in ("encoder", SIDE_BY_SIDE, MIXED):
         return options.encoder
     folder = card.settings.data.options.get("encoder")
     return None if folder is None else Path(str(folder)).expanduser()

@@ -15,6 +15,8 @@ from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.routing import Route
 
 from raretag.core.errors import UserError
+from raretag.data.inputs.mixed import KIND as MIXED
+from raretag.data.inputs.mixed import columns_of
 from raretag.serve.asked import Asked, BusyError
 from raretag.serve.predictions import Predictions
 from raretag.serve.web import LOCAL, Guard, TooLargeError, body_of
@@ -136,6 +138,8 @@ def description(asked: Asked) -> dict[str, Any]:
     item: dict[str, Any] = {"type": "string", "example": "a text"}
     if reads == "images":
         item = {"type": "object", "properties": {"image": {"type": "string", "contentEncoding": "base64"}}}
+    elif asked.converter.kind == MIXED:
+        item = {"type": "object", "required": columns_of(asked.converter.description), "properties": columns(asked)}
     elif reads != "texts":
         item = {"type": "array", "items": {"type": "number"}, "description": f"of shape {list(shape)}"}
     scored = {"type": "object", "properties": {"label": {"type": "string"}, "probability": {"type": "number"}}}
@@ -189,6 +193,15 @@ def description(asked: Asked) -> dict[str, Any]:
             "/health": _plain("Whether the server answers, and how many requests wait"),
         },
     }
+
+
+def columns(asked: Asked) -> dict[str, Any]:
+    """What each column of a table may hold."""
+    found: dict[str, Any] = {name: {"type": ["string", "null"]} for name in columns_of(asked.converter.description)}
+    for one in asked.converter.description["columns"] or ():
+        known = {"type": ["number", "null"]} if one["kind"] == "number" else {"examples": one["values"][:20]}
+        found[one["column"]] = found[one["column"]] | known
+    return found
 
 
 def _plain(summary: str) -> dict[str, Any]:

@@ -15,6 +15,8 @@ import pyarrow as pa
 from raretag.core.errors import UserError
 from raretag.core.registry import nearest
 from raretag.data.files import inside, shown
+from raretag.data.inputs.mixed import KIND as MIXED
+from raretag.data.inputs.mixed import columns_of
 from raretag.data.table.cells import CellError, is_list, is_text, narrowed, numbers, rows_of_numbers, texts
 from raretag.data.table.formats import Head, Source, target
 from raretag.data.table.roles import IDS, IMAGE_ENDINGS, TEXTS
@@ -78,7 +80,12 @@ def choose_columns(
             "expected a file of them (.npy or .safetensors)"
         )
     role = {"images": "images", "features": "features", "tensors": "features"}.get(converter.kind, "text")
-    wanted = list(given) if given else trained.get(role) or []
+    read = columns_of(converter.description) if converter.kind == MIXED else trained.get(role) or []
+    if given and converter.kind == MIXED and len(given) != len(read):
+        raise UserError(
+            f"{len(given)} columns were named; the model reads {len(read)}, in this order: {', '.join(read)}"
+        )
+    wanted = list(given) if given else read
     wanted = [wanted] if isinstance(wanted, str) else list(wanted)
     id_ = trained.get("id")
     if id_ not in source.columns:
@@ -158,15 +165,29 @@ class TableReader:
         ids = texts(batch.column(self.columns.id)).to_pylist() if self.columns.id else row_numbers
         if self.converter.kind in ("features", "tensors"):
             return self.converter.convert(self._numbers(batch, before), ids)
+        if self.converter.kind == MIXED:
+            return self.converter.convert(self._rows(batch, before), ids)
         words = texts(batch.column(self.columns.inputs[0])).to_pylist()
         if self.converter.kind == "images":
             ids = ids if self.columns.id else words
-
-            def place(row: int) -> str:
-                return self.source.place(before + row)
-
-            words = inside(self.folder, words, place, allow_outside=self.allow_outside)
+            words = self._inside(words, before)
         return self.converter.convert(words, ids)
+
+    def _inside(self, words: list[str], before: int) -> list[str]:
+        def place(row: int) -> str:
+            return self.source.place(before + row)
+
+        return inside(self.folder, words, place, allow_outside=self.allow_outside)
+
+    def _rows(self, batch: pa.RecordBatch, before: int) -> list[dict[str, Any]]:
+        """The cells of each row, by the names that the columns had in training."""
+        description = self.converter.description
+        names = dict(zip(columns_of(description), self.columns.inputs, strict=True))
+        cells = {name: batch.column(column).to_pylist() for name, column in names.items()}
+        if "image" in description:
+            image = description["image"]["column"]
+            cells[image] = self._inside(texts(batch.column(names[image])).to_pylist(), before)
+        return [dict(zip(cells, row, strict=True)) for row in zip(*cells.values(), strict=True)]
 
     def _numbers(self, batch: pa.RecordBatch, before: int) -> Any:
         arrays = []

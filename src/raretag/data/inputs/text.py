@@ -28,6 +28,7 @@ from raretag.core.errors import UserError
 from raretag.data.inputs.features import Features
 
 PIECES = (3, 5)  # letters in a row
+TOKEN = r"\b\w+\b"  # a word; those of one letter too, which some languages need
 SIDE_BY_SIDE = "side_by_side"
 
 
@@ -52,7 +53,7 @@ class TfIdf:
             analyzer="char_wb" if pieces else "word",
             ngram_range=PIECES if pieces else (1, ngrams),
             lowercase=lowercase,
-            token_pattern=None if pieces else r"\b\w+\b",  # words of one letter too, which some languages need
+            token_pattern=None if pieces else TOKEN,
             sublinear_tf=True,
             dtype=np.float32,
         )

@@ -19,12 +19,12 @@ from numpy.typing import NDArray
 from raretag.core.errors import some
 
 POSITIVE, NEGATIVE, UNKNOWN, BLANK, WRONG = 1, 0, -1, -2, -3
-_BLANKS = frozenset(("", "nan", "na", "n/a", "null", "none", "<na>"))
+BLANKS = frozenset(("", "nan", "na", "n/a", "null", "none", "<na>"))
 _STATES = {
     **dict.fromkeys(("1", "true", "yes"), POSITIVE),
     **dict.fromkeys(("0", "false", "no"), NEGATIVE),
     **dict.fromkeys(("-1", "-100", "?", "unknown"), UNKNOWN),
-    **dict.fromkeys(_BLANKS, BLANK),
+    **dict.fromkeys(BLANKS, BLANK),
 }
 
 
@@ -91,7 +91,7 @@ def numbers(column: pa.Array) -> NDArray[np.float64]:
 
 
 def _number(row: int, value: str | None) -> float:
-    if value is None or value.lower() in _BLANKS:
+    if value is None or value.lower() in BLANKS:
         return math.nan
     try:
         return float(value)

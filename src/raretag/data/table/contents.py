@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from raretag.core.errors import UserError
 from raretag.data.dataset import part_of
+from raretag.data.inputs.mixed import as_word
 from raretag.data.table.cells import CellError, is_list, narrowed, numbers, rows_of_numbers, texts
 from raretag.data.table.formats import Source
 from raretag.data.table.labels import LabelColumns, ListedLabels
@@ -23,13 +24,19 @@ class Contents:
 
     labels: ListedLabels | LabelColumns
     items: int = 0
-    words: list[pa.Array] = field(default_factory=list)  # image paths or texts
+    words: list[pa.Array] = field(default_factory=list)  # texts, or image paths where there are no texts
+    paths: list[pa.Array] = field(default_factory=list)  # image paths beside texts
+    categories: dict[str, list[str]] = field(default_factory=dict)
     blocks: list[NDArray[np.float32]] = field(default_factory=list)  # features
     ids: list[str] | None = None
     parts: list[str] | None = None
 
     def texts(self) -> list[str]:
         return [text for block in self.words for text in block.to_pylist()]
+
+    def image_paths(self) -> list[str]:
+        """Where an image and a text belong to an item, else those of `texts`."""
+        return [path for block in self.paths or self.words for path in block.to_pylist()]
 
     def ids_of(self, rows: NDArray[np.int64]) -> list[str]:
         """The ids of items; without a column of them, the number of the row, the first being 1."""
@@ -63,7 +70,11 @@ def _add(contents: Contents, batch: pa.RecordBatch, roles: Roles, source: Source
         assert roles.labels is not None
         contents.labels.add(batch.column(roles.labels), batch.column(roles.negatives) if roles.negatives else None)
     if roles.images or roles.text:
-        contents.words.append(texts(batch.column(roles.images or roles.text)))
+        contents.words.append(texts(batch.column(roles.text or roles.images)))
+    if roles.images and roles.text:
+        contents.paths.append(texts(batch.column(roles.images)))
+    for name in roles.categories:
+        contents.categories.setdefault(name, []).extend(map(as_word, batch.column(name).to_pylist()))
     if roles.features:
         contents.blocks.append(_features(contents, batch, roles.features, source))
     for wanted, name in ((contents.ids, roles.id), (contents.parts, roles.split)):

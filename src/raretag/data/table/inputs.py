@@ -10,12 +10,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from raretag.core.errors import UserError
+from raretag.core.errors import UserError, some
 from raretag.data.dataset import Inputs
 from raretag.data.files import inside
 from raretag.data.inputs.feature_files import read_features
 from raretag.data.inputs.features import Features, Scale, not_finite, odd_columns
 from raretag.data.inputs.images import Augment, Fit, Images, verify
+from raretag.data.inputs.mixed import Column, ImageVectors, Mixed, TableColumns
 from raretag.data.inputs.representation import Representation, TextOptions
 from raretag.data.table.contents import Contents
 from raretag.data.table.formats import Source
@@ -35,6 +36,7 @@ class Preparation:
     text: TextOptions
     standardise: bool
     seed: int
+    mixed: bool = True
 
 
 @dataclass
@@ -48,7 +50,9 @@ class Prepared:
 
 
 def prepare(source: Source, roles: Roles, contents: Contents, how: Preparation) -> Prepared:
-    """Images, texts or features, whichever the file has."""
+    """Images, texts, features, or several of them as one vector, whatever the file has."""
+    if how.mixed and is_mixed(roles, contents):
+        return _mixed(source, roles, contents, how)
     if roles.images:
         return _images(source, contents, how)
     if roles.text:
@@ -56,12 +60,72 @@ def prepare(source: Source, roles: Roles, contents: Contents, how: Preparation) 
     return _features(source, roles, contents, how)
 
 
-def _images(source: Source, contents: Contents, how: Preparation) -> Prepared:
+def is_mixed(roles: Roles, contents: Contents) -> bool:
+    """Whether columns of several kinds make one vector, or numbers have blanks."""
+    listed = any(block.shape[1] != len(roles.features) for block in contents.blocks)
+    columns, others = bool(roles.features or roles.categories or roles.feature_file), roles.text or roles.images
+    if columns and (roles.categories or others) and (listed or roles.feature_file):
+        what = f"the file '{roles.feature_file}'" if roles.feature_file else "a column of lists"
+        raise UserError(f"{what} cannot stand beside categories, texts or images; expected a column per number")
+    if listed or roles.feature_file:
+        return False
+    several = bool(roles.text and roles.images) or bool(columns and others)
+    return several or bool(roles.categories) or any(np.isnan(block).any() for block in contents.blocks)
+
+
+def _mixed(source: Source, roles: Roles, contents: Contents, how: Preparation) -> Prepared:
+    if roles.text and how.text.representation == "tokens":
+        raise UserError(
+            "an encoder is trained further on texts alone (train.fine_tune); leave out data.features and data.images"
+        )
+    numbers = np.concatenate(contents.blocks).astype(np.float64) if contents.blocks else np.zeros((contents.items, 0))
+    bad = {int(row): "a feature is infinite" for row in np.flatnonzero(np.isinf(numbers).any(axis=1))}
+    paths = _paths(source, contents, how) if roles.images else []
+    bad |= verify(paths)
+    remark = settle(bad, source.place, contents.items, how.bad_items)
+    keep = _without(bad, contents.items)
+    columns: dict[str, Column] = {name: numbers[keep, at] for at, name in enumerate(roles.features)}
+    columns |= {name: [cells[row] for row in keep.tolist()] for name, cells in contents.categories.items()}
+    texts = [contents.texts()[row] for row in keep.tolist()] if roles.text else []
+    chosen = Representation(how.text, texts) if roles.text else None
+    network = ImageVectors(fit=how.fit) if roles.images else None
+
+    def learned(train: NDArray[np.int64]) -> Inputs:
+        table = TableColumns.learned(columns, train) if columns else None
+        made_text, image = None, None
+        if chosen is not None:
+            made_text = (str(roles.text), chosen.fit([texts[row] for row in train.tolist()]).inputs(texts))
+        if network is not None:
+            images = Images([paths[row] for row in keep.tolist()], size=network.size, fit=network.fit)
+            image = (str(roles.images), network, network.vectors(images, keep=True))
+        return Mixed(None if table is None else (table, table.values(columns)), made_text, image)
+
+    parts = [f"{len(roles.features)} numbers"] * bool(roles.features)
+    parts += [f"{len(roles.categories)} categories"] * bool(roles.categories)
+    blank = [name for name, column in columns.items() if isinstance(column, np.ndarray) and np.isnan(column).any()]
+    remarks = [f"one vector of {' and '.join([*parts, *['a text'] * bool(chosen), *['an image'] * bool(network)])}"]
+    if blank:
+        remarks.append(
+            f"blank in {some([repr(name) for name in blank], 8)}: counted as the mean, with a mark beside it"
+        )
+    if network is not None:
+        remarks.append(f"images: vectors of {network.name} at {network.size} x {network.size} pixels")
+    odd = odd_columns(numbers[keep], roles.features) if len(keep) and not blank and roles.features else []
+    notes = {} if chosen is None else {"texts": chosen.notes()}
+    return Prepared(
+        keep, learned, [*remarks, *odd, *(chosen.remarks() if chosen else []), *filter(None, [remark])], notes
+    )
+
+
+def _paths(source: Source, contents: Contents, how: Preparation) -> list[str]:
     folder = Path(how.folder).expanduser() if how.folder else source.path.parent
     if not folder.is_dir():
         raise UserError(f"the folder of images '{folder}' does not exist (data.folder)")
-    names = contents.texts()
-    paths = inside(folder, names, source.place, allow_outside=how.allow_outside)
+    return inside(folder, contents.image_paths(), source.place, allow_outside=how.allow_outside)
+
+
+def _images(source: Source, contents: Contents, how: Preparation) -> Prepared:
+    names, paths = contents.image_paths(), _paths(source, contents, how)
     bad = verify(paths)
     remark = settle(bad, lambda row: names[row], len(paths), how.bad_items)
     keep = _without(bad, len(paths))

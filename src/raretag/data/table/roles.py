@@ -10,10 +10,11 @@ from pathlib import Path
 
 import numpy as np
 
-from raretag.core.errors import UserError
+from raretag.core.errors import UserError, some
 from raretag.core.registry import nearest
 from raretag.data.table.cells import (
     BLANK,
+    BLANKS,
     WRONG,
     Cells,
     guess_delimiter,
@@ -39,6 +40,9 @@ TEXTS = ("text", "sentence", "comment", "comment_text", "document", "content", "
          "review", "message", "tweet", "question", "caption", "title")  # fmt: skip
 _CLASS = re.compile(r"(labels?|tags?|class|targets?|y)[_.:]", re.IGNORECASE)
 _LONG = 15  # characters; a column of texts is longer on average
+_DIFFERENT = 200  # values that a column of categories may have in the first rows
+_ID_NAME = re.compile(r"(^|_| )(id|ids|idx|index|row|uid|uuid|guid|key|nr|no|number)$|^unnamed: \d+$", re.IGNORECASE)
+_DATE = re.compile(r"\d{4}[-/.]\d{1,2}[-/.]\d{1,2}([T ].*)?|\d{1,2}[-/.]\d{1,2}[-/.]\d{2,4}( .*)?")
 
 
 @dataclass(frozen=True)
@@ -53,6 +57,7 @@ class Given:
     split: str | None = None
     id: str | None = None
     delimiter: str | None = None
+    mixed: bool = True
 
 
 @dataclass
@@ -62,6 +67,7 @@ class Roles:
     images: str | None = None
     text: str | None = None
     features: list[str] = field(default_factory=list)
+    categories: list[str] = field(default_factory=list)
     feature_file: str | None = None
     labels: str | None = None  # one column of lists
     classes: list[str] = field(default_factory=list)  # or one column per class
@@ -74,7 +80,7 @@ class Roles:
 
     def columns(self) -> list[str]:
         single = (self.images, self.text, self.labels, self.negatives, self.split, self.id)
-        return list(dict.fromkeys([name for name in single if name] + self.features + self.classes))
+        return list(dict.fromkeys([name for name in single if name] + self.features + self.categories + self.classes))
 
 
 def find_roles(file: Path, names: Sequence[str], head: Head, given: Given) -> Roles:
@@ -96,13 +102,15 @@ class _Finder:
         if isinstance(given.features, str) and given.features.lower().endswith(FEATURE_FILES):
             roles.feature_file = given.features
         elif given.features:
-            roles.features = self._matching("features", given.features)
+            named = self._matching("features", given.features)
+            roles.categories = [name for name in named if given.mixed and self._is_category(name)]
+            roles.features = [name for name in named if name not in roles.categories]
         if given.labels:
             self._take_labels(given.labels)
         roles.split = roles.split or self._guess("split", SPLITS, self._is_split)
         roles.negatives = roles.negatives or self._guess("negatives", NEGATIVES, lambda name: True)
         roles.id = roles.id or self._guess("id", IDS, lambda name: not is_list(self.head[name]))
-        inputs = bool(roles.images or roles.text or roles.features or roles.feature_file)
+        inputs = bool(roles.images or roles.text or roles.features or roles.categories or roles.feature_file)
         if not inputs:
             self._guess_images()
         if not (roles.labels or roles.classes):
@@ -112,10 +120,59 @@ class _Finder:
         if not (inputs or roles.images or roles.text):
             self._guess_features()
         self._read_labels()
-        unused = [name for name in self.names if name not in roles.columns()]
-        if unused:
-            roles.remarks.append(f"not used: {quoted(unused)}")
+        self._remark_unused()
         return roles
+
+    def _remark_unused(self) -> None:
+        unused = [name for name in self.names if name not in self.roles.columns()]
+        if not unused:
+            return
+        why = {name: self._unfit(name) for name in unused if self.given.mixed and name in self.head}
+        self._remark(
+            f"not used: {some([f'{name!r}' + (f' ({why[name]})' if why.get(name) else '') for name in unused], 8)}"
+        )
+        fit = [name for name in unused if name in why and not why[name]]
+        if fit and (self.roles.text or self.roles.images):
+            what = "text" if self.roles.text else "image"
+            self._remark(f"data.features=[{','.join(fit[:8])}] would put those columns beside the {what}")
+
+    def _unfit(self, name: str) -> str:
+        """Why a column is no feature, in a few words; '' if it could be one."""
+        column = self.head[name]
+        if is_list(column):
+            return "" if is_list_of_numbers(column) else "lists"
+        if is_numeric(column):
+            return "like an id" if self._is_counter(name) else ""
+        cells = [cell.strip() for cell in texts(column).to_pylist()]
+        cells = [cell for cell in cells if cell.lower() not in BLANKS]
+        different = len(set(cells))
+        if not cells:
+            return "blank"
+        if sum(_DATE.fullmatch(cell) is not None for cell in cells) >= 0.95 * len(cells):
+            return "dates"
+        wrong = [cell for cell in cells if not _is_number(cell)]
+        if len(wrong) <= 0.2 * len(cells):
+            return f"numbers, but also {wrong[0][:20]!r}"
+        if different == len(cells):
+            return "a different text in every row"
+        return f"{different:,} different texts" if different > min(_DIFFERENT, 1 + len(cells) // 2) else ""
+
+    def _is_counter(self, name: str) -> bool:
+        """Whole numbers, each once: the number of the row, or called an id."""
+        found = numbers(self.head[name])
+        if len(found) < 10 or not (found == np.round(found)).all() or len(np.unique(found)) < len(found):
+            return False  # blanks and fractions are no ids
+        counts = len(found) >= 50 and found[0] in (0, 1) and bool((np.diff(found) == 1).all())
+        return counts or bool(_ID_NAME.search(name))
+
+    def _is_category(self, name: str) -> bool:
+        """Of the columns that the user calls features: those that are not numbers but for a few cells."""
+        column = self.head.get(name)
+        if column is None or is_list(column) or is_numeric(column):
+            return False
+        cells = [cell.strip() for cell in texts(column).to_pylist()]
+        cells = [cell for cell in cells if cell.lower() not in BLANKS]
+        return sum(map(_is_number, cells)) < 0.8 * len(cells)
 
     def _remark(self, line: str) -> None:
         self.roles.remarks.append(line)
@@ -183,6 +240,8 @@ class _Finder:
                 for name in self.names
                 if self._free(name) and is_text(self.head[name]) and not is_numeric(self.head[name])
             }
+            if self.given.mixed and any(self._free(name) and is_numeric(self.head[name]) for name in self.names):
+                lengths = {name: size for name, size in lengths.items() if self._reads_like_text(name)}
             long = max(lengths, key=lambda name: lengths[name], default=None)
             if long is not None and lengths[long] >= _LONG:
                 found = long
@@ -194,13 +253,26 @@ class _Finder:
             return
         lists = [name for name in self.names if self._free(name) and is_list_of_numbers(self.head[name])]
         columns = [name for name in self.names if self._free(name) and is_numeric(self.head[name])]
+        if self.given.mixed and not lists:
+            columns = [name for name in columns if not self._unfit(name)] or columns
+            others = [name for name in self.names if self._free(name) and name not in columns]
+            self.roles.categories = [n for n in others if not is_numeric(self.head[n]) and not self._unfit(n)]
         self.roles.features = lists[:1] or columns
-        if not self.roles.features:
+        if not (self.roles.features or self.roles.categories):
             raise UserError(
                 f"{self.file.name}: no inputs found among the columns {quoted(self.names)}; name a column of image "
                 "paths (data.images), of texts (data.text), or numeric columns or a file (data.features)"
             )
-        self._remark(f"features: {len(self.roles.features)} numeric columns, {quoted(self.roles.features, 4)}")
+        if self.roles.features:
+            self._remark(f"features: {len(self.roles.features)} numeric columns, {quoted(self.roles.features, 4)}")
+        if self.roles.categories:
+            self._remark(f"categories: {len(self.roles.categories)} columns, {quoted(self.roles.categories, 4)}")
+
+    def _reads_like_text(self, name: str) -> bool:
+        """Beside numbers: a column of texts has hardly two the same, and is neither a date nor a code per row."""
+        cells = [cell for cell in texts(self.head[name]).to_pylist() if cell.strip()]
+        spaced = sum(" " in cell.strip() or not cell.isascii() for cell in cells)  # some languages have no spaces
+        return 2 * len(set(cells)) > len(cells) and 2 * spaced > len(cells) and self._unfit(name) != "dates"
 
     def _may_list(self, name: str) -> bool:
         """Labels are names or whole numbers; a column 'y' of 0.73 is a measurement."""
@@ -253,3 +325,11 @@ class _Finder:
         roles.cells = Cells(";" if delimiter is None else delimiter)
         how = roles.cells.described() if is_text(column) else "a list" if is_list(column) else "one number"
         roles.labels_remark = f"labels: column '{roles.labels}', {how}"
+
+
+def _is_number(cell: str) -> bool:
+    try:
+        float(cell)
+    except ValueError:
+        return False
+    return True

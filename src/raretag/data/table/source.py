@@ -1,4 +1,4 @@
-"""Your own data: a CSV, TSV, Parquet or JSONL file with one row an item, holding image paths, texts or features.
+"""Your own data: a CSV, TSV, Parquet or JSONL file with one row per item, holding images, texts, numbers, categories.
 
 Which column is what is guessed, with a remark, or given; see docs/your-data.md. A label is positive, negative or
 unknown from the first cell on: a blank cell of a label column is unknown, and what a list of labels leaves out is
@@ -87,7 +87,9 @@ class Table:
         ngrams: int | None = None,
         characters: int | None = None,
         encoder: str | None = None,
+        prompt: str | None = None,
         standardise: bool = True,
+        mixed: bool = True,
         validation: float | None = None,
         test: float | None = None,
         seed: int = 0,
@@ -105,10 +107,10 @@ class Table:
         self.file, self.names, self.absent, self.seed, self.root = file, names, absent, seed, root
         self.columns, self.separator, self.quotes = columns, separator, quotes
         self.validation, self.test = validation, test
-        self.given = Given(images, text, features, labels, negatives, split, id, delimiter)
+        self.given = Given(images, text, features, labels, negatives, split, id, delimiter, mixed)
         self.preparation = Preparation(
             bad_items, folder, allow_outside, size, fit, augment,
-            TextOptions(representation, words, ngrams, characters, encoder), standardise, seed,
+            TextOptions(representation, words, ngrams, characters, encoder, prompt), standardise, seed, mixed,
         )  # fmt: skip
 
     def load(self) -> DataSet:
@@ -186,6 +188,7 @@ class Table:
             "bytes": path.stat().st_size,
             "columns": {role: name for role, name in found.items() if name},
             "delimiter": roles.cells.delimiter if roles.labels else None,
+            "mixed": self.given.mixed,
             "absent": self.absent or labels_default(roles),
             "labels_sha256": labels.fingerprint(),
             "seed": self.seed,
