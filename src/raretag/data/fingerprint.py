@@ -25,6 +25,7 @@ from raretag.labels.rows import blocks
 from raretag.labels.store import LabelStore
 
 ITEMS, FEATURES, LABELS, TOGETHER = "items", "features", "labels", "together"
+MATCH = "matches of items, inputs, labels and parts"  # where each of them is as it was
 AT_ONCE = 4096  # items that are looked at together
 Fingerprint = Mapping[str, str | None]  # None: not known
 
@@ -59,7 +60,7 @@ def changed(before: Fingerprint, now: Fingerprint) -> list[str]:
         name for name in (ITEMS, FEATURES, LABELS) if before.get(name) and now.get(name) and before[name] != now[name]
     ]
     if not differs and before.get(TOGETHER) and before[TOGETHER] != now[TOGETHER]:
-        return ["which labels or which part belong to which item"]
+        return [MATCH]
     return differs
 
 

@@ -104,8 +104,6 @@ def refuse_edited(folder: Path | str, *names: str) -> None:
         )
 
 
-def remarks(folder: Path | str) -> list[str]:
-    """Sentences for those who read a run: what was edited, or that nothing can be said."""
-    if read(folder) is None:
-        return []
-    return [f"{name} is not as the run wrote it: it was edited, damaged or removed since" for name in edited(folder)]
+def sentence(name: str) -> str:
+    """For those who read a run that somebody else has touched."""
+    return f"{name} is not as the run wrote it: it was edited, damaged or removed since"
