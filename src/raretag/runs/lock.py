@@ -37,7 +37,6 @@ def writing(folder: Path, message: Callable[[str], None]) -> Iterator[None]:
     """Hold the lock of a folder, which is made if it is not there; another writer is an error of one line."""
     made = not folder.exists()
     try:
-        folder.mkdir(parents=True, exist_ok=True)
         path = folder / FILE
         held = _acquired(path, message)
     except OSError as error:
@@ -62,7 +61,11 @@ def writing(folder: Path, message: Callable[[str], None]) -> Iterator[None]:
 def _acquired(path: Path, message: Callable[[str], None]) -> int:
     waited = False
     while True:
-        held = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            held = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+        except FileNotFoundError:  # another writer made the folder, ended and removed it again
+            continue
         try:
             taken = _locked(held) and _is_still(held, path)
             before = _read(path)
