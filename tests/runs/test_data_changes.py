@@ -1,4 +1,4 @@
-"""A run and its data: what changed is named and refused, what did not is never noticed, and the order does not matter."""
+"""A run and its data: what changed is named and refused, and the order of rows does not matter."""
 
 from __future__ import annotations
 
@@ -187,8 +187,7 @@ def called(monkeypatch, capsys, *words):
 
 COMMANDS = {
     "suggest": lambda run: ["suggest", run, "--folds", "2", "--overwrite"],
-    "labels apply": lambda run: ["labels", "apply", run.parent / "answers.csv", "--data", run]
-    + ["--out", run.parent / "new.csv", "--overwrite"],
+    "labels apply": lambda run: ["labels", "apply", "answers.csv", "--data", run, "--out", "new.csv", "--overwrite"],
 }
 
 
@@ -200,6 +199,7 @@ def test_commands_refuse_other_features(command, finished, tmp_path, monkeypatch
         (folder / "config.yaml").read_text().replace(str(finished), str(tmp_path / "all"))
     )
     (tmp_path / "all" / "answers.csv").write_text("item,label,answer\n3,rare,yes\n")
+    monkeypatch.chdir(tmp_path / "all")
     words = COMMANDS[command](folder)
     code, errors = called(monkeypatch, capsys, *words)
     assert code == 0, errors
@@ -283,7 +283,9 @@ def test_a_table_of_an_older_run_is_dealt_by_rows(tmp_path):
     assert places == sorted(places)
     expected = from_arrays(
         np.array([row[:2] for row in rows], np.float32),
-        LabelStore.from_lists([row[2].split(";") if row[2] else [] for row in rows], ids=[str(n + 1) for n in range(60)]),
+        LabelStore.from_lists(
+            [row[2].split(";") if row[2] else [] for row in rows], ids=[str(n + 1) for n in range(60)]
+        ),
     )
     assert list(parts.test.labels.ids) == list(expected.test.labels.ids)
 

@@ -18,11 +18,13 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from raretag.core.errors import UserError
 from raretag.core.files import replacing
 from raretag.core.listener import Listener
 
 LAST, PREVIOUS = "last.ckpt", "previous.ckpt"
 MARK = b"raretag sha256 "  # then the checksum of all that is before
+END = b"PK\x05\x06"  # the last record of an archive
 
 
 def save(folder: Path, state: dict[str, Any]) -> None:
@@ -39,8 +41,8 @@ def save(folder: Path, state: dict[str, Any]) -> None:
             os.replace(last, folder / PREVIOUS)
 
 
-def load(folder: Path, listener: Listener) -> dict[str, Any] | None:
-    """The newest whole checkpoint of a run, if there is one."""
+def load(folder: Path, listener: Listener) -> dict[str, Any]:
+    """The newest whole checkpoint of a run."""
     for name in (LAST, PREVIOUS):
         path = folder / name
         if not path.exists():
@@ -51,7 +53,7 @@ def load(folder: Path, listener: Listener) -> dict[str, Any] | None:
         listener.message(f"{path.name} is torn or damaged (its checksum does not fit), so the one before it is used")
         with suppress(FileNotFoundError):  # several processes find out at once
             path.rename(path.with_suffix(".torn"))  # or the next one saved would push the good one out
-    return None
+    raise UserError(f"there is no whole checkpoint in '{folder}' to resume from; start again with --overwrite")
 
 
 def read(path: Path) -> dict[str, Any] | None:
@@ -63,8 +65,8 @@ def read(path: Path) -> dict[str, Any] | None:
             if hashlib.sha256(content[:end]).digest() != content[end + len(MARK) :]:
                 return None
             content = content[:end]
-        elif zipfile.ZipFile(io.BytesIO(content)).testzip() is not None:  # of older versions, or cut off
-            return None
+        elif content[-22:-18] != END or zipfile.ZipFile(io.BytesIO(content)).testzip() is not None:
+            return None  # neither one of ours nor of an older version, which ended as archives do
         state = torch.load(io.BytesIO(content), map_location="cpu", weights_only=True)
     except Exception:  # a file that is no checkpoint fails in many ways
         return None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -164,13 +164,11 @@ def learn(
     best = Best()
     if resume:
         assert folder is not None
-        saved = checkpoint.load(folder, listener)
-        prepared.fabric.barrier()  # nobody saves before all have looked
-        if saved is None and resume is True:
-            raise UserError(f"there is no whole checkpoint in '{folder}' to resume; start again with --overwrite")
-        if saved is not None:
+        with suppress(UserError) if resume == "auto" else nullcontext():
+            saved = checkpoint.load(folder, listener)
             prepared.training.restore(saved["training"])
             history, best = saved["history"], Best(saved["best"])
+        prepared.fabric.barrier()  # nobody saves before all have looked
     if log is not None:
         log.begin(history)
     with prepared.cost.of("fit"), stopping.at_steps():
