@@ -15,7 +15,7 @@ from typer.main import get_command
 from raretag import __version__
 from raretag.core.errors import UnwritableError, UserError, visible
 from raretag.core.registry import installed_only, nearest
-from raretag.core.stopping import code_of, watching
+from raretag.core.stopping import Stopped, code_of, watching
 
 COMMANDS = {
     "list": "raretag.cli.listing:list_",
@@ -122,7 +122,7 @@ def main() -> None:
                 app()
         finally:
             sys.stdout.flush()
-    except KeyboardInterrupt as stopped:
+    except (KeyboardInterrupt, Stopped) as stopped:
         _end("stopped", code_of(stopped))
     except UnwritableError as error:
         _end(str(error), error.exit_code)

@@ -71,7 +71,7 @@ def suggest(
     check_names(settings)
     folder = out or run / "suggestions"
 
-    from raretag.core.stopping import code_of
+    from raretag.core.stopping import Stopped, code_of
     from raretag.runs.lock import writing
     from raretag.suggestions import job  # torch is loaded here
     from raretag.suggestions.answers import read
@@ -90,7 +90,7 @@ def suggest(
             items = job.load_for(run, settings, data_changed=data_changed)
             place = run / "out_of_fold"
             found, _ = job.suggest_for(settings, place, options, data=items, answered=answered, listener=bar)
-    except KeyboardInterrupt as stopped:
+    except (KeyboardInterrupt, Stopped) as stopped:
         note("stopped; the same command continues with the next fold")
         raise SystemExit(code_of(stopped)) from None
     if simulate_answers:

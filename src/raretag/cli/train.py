@@ -139,7 +139,7 @@ def train(
     stopping.last_words(way_on)
     try:
         found = run_with_bar(settings, folder, **options)
-    except KeyboardInterrupt as stopped:
+    except (KeyboardInterrupt, stopping.Stopped) as stopped:
         kept = (folder / "last.ckpt").is_file()
         screen(error=True).print(way_on if kept else f"{way_on}, from the beginning: nothing of a fit is kept")
         if count() > 1:  # the others cannot go on alone

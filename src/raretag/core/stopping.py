@@ -19,8 +19,8 @@ PATIENCE = 4.0  # seconds for the rest of a step and for saving it
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 
-class Stopped(KeyboardInterrupt):
-    """A signal asked this process to end."""
+class Stopped(BaseException):
+    """A signal asked this process to end. No exception of Python's: libraries make exit codes of those."""
 
     def __init__(self, number: int) -> None:
         super().__init__(number)
@@ -33,7 +33,7 @@ class _State:
     last_words = ""
 
 
-def code_of(stopped: KeyboardInterrupt) -> int:
+def code_of(stopped: BaseException) -> int:
     return stopped.code if isinstance(stopped, Stopped) else 128 + signal.SIGINT
 
 

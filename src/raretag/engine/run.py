@@ -13,7 +13,7 @@ from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from raretag.config.settings import Config, Train, checked, read
-from raretag.core import registry, stopping
+from raretag.core import processes, registry, stopping
 from raretag.core.context import Context
 from raretag.core.errors import UserError, some
 from raretag.core.files import replacing
@@ -84,6 +84,7 @@ def run_alone(
     if config.train.devices * config.train.nodes > 1 and registry.room_of("methods", config.method.name) == "ranking":
         raise UserError(one_process(config.method.name))
     fabric = build_fabric(config.train)
+    processes.join_again("nccl" if fabric.device.type == "cuda" else "gloo")
     fabric.launch()
     first = fabric.is_global_zero
     listener = listener if first else Listener()
