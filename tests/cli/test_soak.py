@@ -101,7 +101,7 @@ def test_whatever_happens_the_run_is_whole(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "log").touch()
     house, draw = House(tmp_path), random.Random(SEED)
-    (tmp_path / "answers.csv").write_text("item,label,answer\nitem3,up,yes\nitem5,wide,no\n")
+    (tmp_path / "answers.csv").write_text("item,label,answer\n4,up,yes\n6,wide,no\n")
     until, number = time.monotonic() + SECONDS, 0
     while time.monotonic() < until:
         action = draw.choice(["train", "train", "tune", "suggest", "suggest", "apply", "predict", "report"])
