@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import resource
+import shutil
 import sys
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 
 import pytest
 
 from raretag.cli.main import main
+from raretag.engine import run as engine
+from raretag.runs import manifest
 from support.served import feature_rows, train
 
 
@@ -69,3 +74,78 @@ def test_a_foreign_folder_is_not_removed_to_make_room_for_predictions(run, tmp_p
     assert called(monkeypatch, "predict", run, run.parent / "rows.csv", "--out", tmp_path / "p.csv") == 2
     assert "was not made by raretag" in capsys.readouterr().err
     assert mine.read_text() == "mine"
+
+
+SMALL = ["--set", "model.name=mlp", "--set", "train.epochs=3", "--set", "train.save_every=1", "--method", "focal"]
+
+
+def failing(number):
+    def fail(*given, **more):
+        raise OSError(number, os.strerror(number))
+
+    return fail
+
+
+def gone(monkeypatch, folder):
+    """The folder is deleted when the first epoch is measured."""
+    real = engine.epoch_row
+
+    def deleting(*given):
+        shutil.rmtree(folder, ignore_errors=True)
+        return real(*given)
+
+    monkeypatch.setattr(engine, "epoch_row", deleting)
+    return nullcontext()
+
+
+def with_failing(monkeypatch, module, name, number):
+    monkeypatch.setattr(module, name, failing(number))
+    return nullcontext()
+
+
+TROUBLE = {  # how it begins, and what is said; the run must be whole or able to go on
+    "no room for the configuration": (lambda patch, out: full_disk(100), "File too large"),
+    "no room for a checkpoint": (lambda patch, out: full_disk(4_000), "File too large"),
+    "the folder is deleted": (gone, "No such file or directory"),
+    "no permission": (lambda patch, out: with_failing(patch, os, "open", errno.EACCES), "Permission denied"),
+    "a folder for reading": (lambda patch, out: with_failing(patch, os, "open", errno.EROFS), "Read-only file system"),
+    "a disk that fails": (lambda patch, out: with_failing(patch, os, "fsync", errno.EIO), "Input/output error"),
+    "no room when a file gets its name": (
+        lambda patch, out: with_failing(patch, os, "replace", errno.ENOSPC),
+        "No space left on device",
+    ),
+}
+
+
+@pytest.mark.parametrize("trouble", TROUBLE)
+def test_training_ends_in_one_line_and_can_go_on(trouble, run, tmp_path, monkeypatch, capsys):
+    out = tmp_path / "out"
+    words = ["train", "--data", run.parent / "rows.csv", *SMALL, "--out", out, "--logger", "none"]
+    begin, reason = TROUBLE[trouble]
+    with monkeypatch.context() as patch, begin(patch, out):
+        code = called(patch, *words)
+    errors = capsys.readouterr().err
+    assert code in (2, 74), errors
+    assert reason in errors.splitlines()[-1]
+    assert "Traceback" not in errors
+    assert not list(out.glob("*.new")) if out.exists() else True
+    assert called(monkeypatch, *words, "--resume", "auto") == 0  # when the trouble is over
+    assert manifest.edited(out) == []
+    assert (out / "record.json").is_file()
+
+
+@pytest.mark.parametrize("command", ["tune", "suggest"])
+def test_a_finished_run_survives_commands_on_a_failing_disk(command, run, tmp_path, monkeypatch, capsys):
+    shutil.copytree(run, tmp_path / "run")
+    card = (tmp_path / "run" / "card.json").read_bytes()
+    words = {"tune": ["tune", "--recall", "0.9"], "suggest": ["suggest", "--folds", "2"]}[command]
+    words.insert(1, tmp_path / "run")
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "replace", failing(errno.ENOSPC))
+        code = called(patch, *words)
+    errors = capsys.readouterr().err
+    assert code == 74, errors
+    assert "No space left on device" in errors.splitlines()[-1]
+    assert (tmp_path / "run" / "card.json").read_bytes() == card
+    assert manifest.edited(tmp_path / "run") == []
+    assert called(monkeypatch, *words) == 0

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from raretag.core import chance
 from raretag.core.errors import UserError
 from raretag.core.listener import Listener
 from raretag.engine import checkpoint
@@ -66,3 +67,29 @@ def test_without_one_before_it_a_hostile_checkpoint_is_one_line(tmp_path, monkey
     with pytest.raises(UserError, match="no whole checkpoint"):
         checkpoint.load(tmp_path, Recorder())
     assert not (tmp_path / "ran").exists()
+
+
+def test_a_changed_bit_anywhere_leads_to_the_one_before_it(tmp_path):
+    """Most of all in the directory of the archive, whose mistakes libraries do not expect."""
+    state = {"step": 2, "bias": torch.zeros(3), "history": [{"epoch": 0}]}
+    checkpoint.save(tmp_path, {"step": 1})
+    checkpoint.save(tmp_path, state)
+    last, before = tmp_path / checkpoint.LAST, (tmp_path / checkpoint.PREVIOUS).read_bytes()
+    whole = last.read_bytes()
+    directory = whole.index(b"PK\x01\x02")
+    places = [directory + chance.number(one, 1) % (len(whole) - directory) for one in range(400)]
+    places += [chance.number(one, 2) % len(whole) for one in range(100)]
+    for number, place in enumerate(places):
+        damaged = bytearray(whole)
+        damaged[place] ^= 1 << number % 8
+        last.write_bytes(damaged)
+        (tmp_path / checkpoint.PREVIOUS).write_bytes(before)
+        listener = Recorder()
+        found = checkpoint.load(tmp_path, listener)
+        assert found == {"step": 1}
+        assert "last.ckpt is torn or damaged" in listener.lines[0]
+
+
+def test_a_checkpoint_of_an_older_version_is_read(tmp_path):
+    (tmp_path / checkpoint.LAST).write_bytes(packed({"step": 3}))
+    assert checkpoint.load(tmp_path, Recorder()) == {"step": 3}

@@ -1,8 +1,12 @@
 """Two processes give what one gives: losses, weights and the method's own state, for every method."""
 
+import contextlib
 import json
+import os
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -61,6 +65,36 @@ def test_the_record_does_not_depend_on_the_number_of_processes(how, tmp_path):
         run([sys.executable, "-m", "raretag", *command, "--devices", "2", "--out", "two"], tmp_path)
     one, two = (json.loads((tmp_path / name / "record.json").read_text())["metrics"] for name in ("one", "two"))
     assert numbers(one) == pytest.approx(numbers(two), abs=1e-5)
+
+
+def test_a_lost_process_is_replaced_and_changes_nothing(tmp_path):
+    """torchrun begins again with the same command: `--resume auto` goes on where all of them were."""
+    settings = ["data.largest=30", "model.depth=8", "model.width=4", "train.epochs=6", "train.precision=64-true"]
+    settings += ["train.save_every=1", "train.batch_size=16"]
+    command = ["train", "--method", "distribution_balanced", "--resume", "auto"]
+    for setting in settings:
+        command += ["--set", setting]
+    run([sys.executable, "-m", "raretag", *command, "--out", "one"], tmp_path)
+    words = [*TORCHRUN, "--max-restarts", "3", "-m", "raretag", *command, "--out", "two"]
+    group = subprocess.Popen(words, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    while not (tmp_path / "two" / "previous.ckpt").exists() and group.poll() is None:  # a step was taken
+        time.sleep(0.01)
+    os.kill(process_of(group.pid, rank=1), signal.SIGKILL)
+    _, errors = group.communicate(timeout=240)
+    assert group.returncode == 0, errors[-3000:]
+    assert errors.count("into two") >= 3, errors  # said by each of two processes at each start
+    one, two = (json.loads((tmp_path / name / "record.json").read_text())["metrics"] for name in ("one", "two"))
+    assert numbers(one) == pytest.approx(numbers(two), abs=1e-9)
+
+
+def process_of(parent, rank):
+    """The one of a torchrun that has this rank."""
+    for path in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError, IndexError):
+            its_parent = int((path / "stat").read_text().rsplit(")", 1)[1].split()[1])
+            if its_parent == parent and f"RANK={rank}".encode() in (path / "environ").read_bytes().split(b"\0"):
+                return int(path.name)
+    raise AssertionError(f"no child of {parent} has the rank {rank}")
 
 
 def numbers(tree):

@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from safetensors.torch import load_file
 from torch import Tensor
 
 from raretag.bench.plan import Cell, Key, Plan, cells
@@ -178,7 +177,7 @@ def _resampled_at(folder: Path, when: int) -> Tensor | None:
     targets: Targets | None = evidence.unpacked("test", evidence.read(folder))
     if targets is None:
         return None
-    logits = load_file(folder / "logits.safetensors")["test"]
+    logits = evidence.read_logits(folder)["test"]
     which = int(targets.positive.double().sum(1).mul(torch.arange(len(targets))).sum()) % 2**31
     measure = WeightedAveragePrecision(logits, targets)
     return resampled([[measure]], len(targets), {}, resamples=ITEM_RESAMPLES, seed=which)[0]["total"]

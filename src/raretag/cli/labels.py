@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from raretag.cli.progress import screen
+from raretag.cli.train import DataChanged
 from raretag.core.errors import UserError
 
 FORMS = ("table", "corrections")
@@ -31,6 +32,7 @@ def apply(
     set_: Annotated[
         list[str] | None, typer.Option("--set", metavar="A.B=C", help="As in training, e.g. data.labels=tags.")
     ] = None,
+    data_changed: DataChanged = False,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace existing files.")] = False,
 ) -> None:
     """Merge answered suggestions into the labels. Conflicts are listed and left as they are."""
@@ -57,9 +59,12 @@ def apply(
         apply_to_corrections,
         apply_to_table,
         read,
+        refuse_other_items,
         write_log,
     )
 
+    if is_run and not data_changed:
+        refuse_other_items(Path(data), settings)
     given = [answer for path in answers for answer in read(path)]
     remark = ""
     if form == "table":

@@ -15,6 +15,7 @@ from typer.main import get_command
 from raretag import __version__
 from raretag.core.errors import UnwritableError, UserError, visible
 from raretag.core.registry import installed_only, nearest
+from raretag.core.stopping import Stopped, code_of, watching
 
 COMMANDS = {
     "list": "raretag.cli.listing:list_",
@@ -145,9 +146,12 @@ def main() -> None:
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     try:
         try:
-            app()
+            with watching():
+                app()
         finally:
             sys.stdout.flush()
+    except (KeyboardInterrupt, Stopped) as stopped:
+        _end("stopped", code_of(stopped))
     except UnwritableError as error:
         _end(str(error), error.exit_code)
     except UserError as error:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import sys
+from contextlib import nullcontext
 from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from raretag.cli.progress import screen
+from raretag.cli.train import DataChanged
 from raretag.core.errors import UserError
 
 if TYPE_CHECKING:
@@ -99,6 +101,7 @@ def tune(
     recall: Annotated[float | None, typer.Option(help="Reach this recall for each label.")] = None,
     threshold: Annotated[float | None, typer.Option(help="One threshold for all labels, e.g. 0.5.")] = None,
     calibrate: Annotated[bool, typer.Option(help="Also calibrate probabilities.")] = True,
+    data_changed: DataChanged = False,
 ) -> None:
     """Choose the thresholds of a trained model again, on its validation items; default: for the best F1."""
     goals = {"precision": precision, "recall": recall, "threshold": threshold}
@@ -109,13 +112,15 @@ def tune(
     if wanted is not None and not 0 < wanted <= 1:
         raise UserError(f"--{goal} is {wanted}; expected a share above 0 and up to 1, such as 0.8")
 
-    from raretag.runs.ranked_card import RankedCard
+    from raretag.runs.lock import writing
+    from raretag.runs.ranked_card import RankedCard, format_of
     from raretag.serve.retune import retune
 
-    if goal == "threshold":
-        card = retune(run, threshold=wanted, calibrate=calibrate)
-    else:
-        card = retune(run, goal=goal, wanted=wanted, calibrate=calibrate)  # type: ignore[arg-type]
+    with writing(run, screen(error=True).print) if format_of(run) else nullcontext():  # no folder is made by mistake
+        if goal == "threshold":
+            card = retune(run, threshold=wanted, calibrate=calibrate, data_changed=data_changed)
+        else:
+            card = retune(run, goal=goal, wanted=wanted, calibrate=calibrate, data_changed=data_changed)  # type: ignore[arg-type]
     if isinstance(card, RankedCard):
         reached = f"{goal}{'' if wanted is None else f' {wanted}'}"
         print(f"one threshold for {reached}: a label is chosen above a probability of {card.decision.threshold:.3f}")

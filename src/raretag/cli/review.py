@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from raretag.cli.progress import screen
+from raretag.cli.train import DataChanged
 from raretag.core.errors import UserError
 
 if TYPE_CHECKING:
@@ -33,6 +34,7 @@ def review(
     ] = None,
     max_missing: Annotated[int, typer.Option(min=1, help="How many missing positives to list at most.")] = 500,
     folds: Annotated[int, typer.Option(min=2, help="Number of trainings, if the list must be made.")] = 5,
+    data_changed: DataChanged = False,
     host: Host = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="0: any that is free.")] = 0,
     name: Names = None,
@@ -52,7 +54,8 @@ def review(
     check_names(settings)
     listening = listen(host, port)  # before the work: a port in use is known at once
     note = screen(error=True).print
-    found, items = open_list(run, settings, suggestions or run / "suggestions", max_missing, folds)
+    place = suggestions or run / "suggestions"
+    found, items = open_list(run, settings, place, max_missing, folds, data_changed=data_changed)
 
     from raretag.review.app import build_app, new_token
     from raretag.review.desk import Desk
@@ -72,12 +75,14 @@ def review(
     serve(app, listening, stopped=trainer.stop)
 
 
-def open_list(run: Path, settings: Config, folder: Path, most: int, folds: int) -> tuple[Suggestions, DataSet]:
+def open_list(
+    run: Path, settings: Config, folder: Path, most: int, folds: int, *, data_changed: bool = False
+) -> tuple[Suggestions, DataSet]:
     """The list in a folder, made if it is not there, and the data that it is about."""
     from raretag.cli.progress import FoldBar
     from raretag.cli.suggest import duration
     from raretag.cli.train import data_title
-    from raretag.data.sources import load
+    from raretag.runs.lock import writing
     from raretag.suggestions import job
     from raretag.suggestions.listing import read_all, write_all
 
@@ -88,12 +93,13 @@ def open_list(run: Path, settings: Config, folder: Path, most: int, folds: int) 
             raise UserError(
                 f"the list in '{folder}' is about '{about['data']}', not '{title}': name another --suggestions"
             )
-        return found, load(settings.data, settings.seed)
+        return found, job.load_for(run, settings, data_changed=data_changed)
     seconds = duration(job.expected_seconds(run, folds))
     screen(error=True).print(f"making the list: {settings.method.name} is trained {folds} times{seconds}")
-    with FoldBar(folds) as bar:
+    with writing(run, screen(error=True).print), FoldBar(folds) as bar:
+        items = job.load_for(run, settings, data_changed=data_changed)
         options = job.SuggestOptions(most=most, folds=folds, teach=True)
-        found, items = job.suggest_for(settings, run / "out_of_fold", options, listener=bar)
+        found, _ = job.suggest_for(settings, run / "out_of_fold", options, data=items, listener=bar)
     if not found.suggestions:
         raise UserError("there is nothing to ask: no entry is unknown or negative")
     found = job.with_previews(found, settings)

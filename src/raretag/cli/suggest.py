@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from raretag.cli.progress import screen
+from raretag.cli.train import DataChanged
 from raretag.core.errors import UserError
 
 if TYPE_CHECKING:
@@ -52,6 +53,7 @@ def suggest(
     images: Annotated[
         str, typer.Option(help="What comes before image paths in label-studio.json: a URL; default: its local files.")
     ] = "/data/local-files/?d=",
+    data_changed: DataChanged = False,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an earlier list.")] = False,
 ) -> None:
     """List labels that are probably missing or wrong, each with a probability.
@@ -69,6 +71,8 @@ def suggest(
     check_names(settings)
     folder = out or run / "suggestions"
 
+    from raretag.core.stopping import Stopped, code_of
+    from raretag.runs.lock import writing
     from raretag.suggestions import job  # torch is loaded here
     from raretag.suggestions.answers import read
     from raretag.suggestions.listing import refuse_existing, write_all
@@ -82,11 +86,13 @@ def suggest(
     title, method = data_title(settings), settings.method.name
     note(f"scoring {title} out of fold: {method} is trained {folds} times{duration(job.expected_seconds(run, folds))}")
     try:
-        with FoldBar(folds) as bar:
-            found, items = job.suggest_for(settings, run / "out_of_fold", options, answered=answered, listener=bar)
-    except KeyboardInterrupt:
+        with writing(run, note), FoldBar(folds) as bar:
+            items = job.load_for(run, settings, data_changed=data_changed)
+            place = run / "out_of_fold"
+            found, _ = job.suggest_for(settings, place, options, data=items, answered=answered, listener=bar)
+    except (KeyboardInterrupt, Stopped) as stopped:
         note("stopped; the same command continues with the next fold")
-        raise SystemExit(130) from None
+        raise SystemExit(code_of(stopped)) from None
     if simulate_answers:
         found = job.answer_from_truth(found, items)
     if not found.missing:

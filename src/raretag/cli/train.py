@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -14,9 +14,13 @@ from raretag.core.errors import UserError
 
 if TYPE_CHECKING:
     from raretag.config.settings import Config
+    from raretag.runs.folder import Resume
     from raretag.runs.record import Record
     from raretag.runs.run import Run
 
+DataChanged = Annotated[
+    bool, typer.Option("--data-changed", help="Go on although the data is not what it was when the run was trained.")
+]
 GROUPS = ("head", "medium", "tail")
 MEASURED = {
     "test": "test set of",
@@ -27,7 +31,10 @@ MEASURED = {
 
 
 def train(
-    run: Annotated[Path | None, typer.Argument(help="With --resume: the run folder to continue.")] = None,
+    run: Annotated[
+        Path | None,
+        typer.Argument(help="With --resume: the run folder to continue, or auto: begin, or continue what is in --out."),
+    ] = None,
     data: Annotated[
         str | None, typer.Option(help="A file of yours, or a data set by name; default: the embedded digits.")
     ] = None,
@@ -62,7 +69,10 @@ def train(
         ),
     ] = None,
     out: Annotated[Path | None, typer.Option(help="Run folder; default: runs/DATA-METHOD-SEED.")] = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Continue a run where it stopped.")] = False,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Continue a run where it stopped; `--resume auto`: or begin it.")
+    ] = False,
+    data_changed: DataChanged = False,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an existing run folder.")] = False,
 ) -> None:
     """Train a model and measure it.
@@ -70,10 +80,13 @@ def train(
     Without arguments: the embedded long-tailed digits with the method that suits them.
     """
     from raretag.config.settings import compose
-    from raretag.runs.folder import is_finished, refuse_existing
+    from raretag.runs.folder import is_finished, is_first_process, refuse_existing
+    from raretag.runs.manifest import CONFIG, edited, sentence
     from raretag.runs.record import read_record
 
     changes = set_ or []
+    auto = resume and run == Path("auto")
+    run = None if auto else run
     if resume and overwrite:
         raise UserError("--resume continues a run and --overwrite replaces it: give one of them")
     if run is not None and not resume:
@@ -82,14 +95,18 @@ def train(
     direct = {"method__name": method, "data__test": test, "train__devices": devices, "log": log or None}
     settings = compose(config, changes, data, seed=seed, effort=effort, **direct)
     folder = run or out or Path("runs") / f"{data_title(settings)}-{file_name(settings.method.name)}-{settings.seed}"
-    if resume:
+    if resume and not (auto and not (folder / CONFIG).is_file()):
         given = any(value is not None for value in (data, method, config, test, seed, devices)) or bool(changes)
         settings = stored_settings(folder, settings if given else None)
     check_names(settings)
-    refuse_existing(folder, resume=resume, overwrite=overwrite)  # before torch is loaded, and again by the engine
+    resuming: Resume = "auto" if auto else resume
+    options: dict[str, Any] = {"resume": resuming, "overwrite": overwrite, "data_changed": data_changed}
+    refuse_existing(folder, resume=resuming, overwrite=overwrite)  # before torch is loaded, and again by the engine
     if resume and is_finished(folder):
         if is_first_process():
             record = read_record(folder)
+            for name in edited(folder):
+                screen(error=True).print(f"remark: {sentence(name)}")
             print_results({row_name(record): record})
             screen().print(f"{folder} is finished, so nothing was done; `raretag report {folder}` explains it")
         return
@@ -101,26 +118,33 @@ def train(
     if on == "ray":
         from raretag.integrations.ray import train_on_ray
 
-        train_on_ray(settings, folder, resume=resume, overwrite=overwrite)
+        train_on_ray(settings, folder, **options)
         record = read_record(folder)
         print_results({row_name(record): record})
         screen().print(f"in {folder}; `raretag report {folder}` explains it")
         return
 
     from raretag.cli.progress import run_with_bar
+    from raretag.core import stopping
     from raretag.core.listener import SILENT
-    from raretag.core.processes import leave  # torch is loaded here
+    from raretag.core.processes import count, leave  # torch is loaded here
     from raretag.engine.run import run as run_silently
 
     if not is_first_process():
-        run_silently(settings, folder, resume=resume, overwrite=overwrite, listener=SILENT)
+        with stopping.at_steps():  # it ends with the first one
+            run_silently(settings, folder, **options, listener=SILENT)
         leave()
         return
+    way_on = f"stopped; `raretag train --resume {folder}` continues"
+    stopping.last_words(way_on)
     try:
-        found = run_with_bar(settings, folder, resume=resume, overwrite=overwrite)
-    except KeyboardInterrupt:
-        screen(error=True).print(f"stopped; `raretag train --resume {folder}` continues")
-        raise SystemExit(130) from None
+        found = run_with_bar(settings, folder, **options)
+    except (KeyboardInterrupt, stopping.Stopped) as stopped:
+        kept = (folder / "last.ckpt").is_file()
+        screen(error=True).print(way_on if kept else f"{way_on}, from the beginning: nothing of a fit is kept")
+        if count() > 1:  # the others cannot go on alone
+            stopping.end(stopping.code_of(stopped))
+        raise SystemExit(stopping.code_of(stopped)) from None
     leave()
     print_results({row_name(found.record): found.record})
     for sign in signs_of_missing(found):
@@ -138,11 +162,6 @@ def signs_of_missing(run: Run) -> list[str]:
     out_of_fold = scores is not None and not run.data.held_out and len(scores) == len(labels)
     by_scores = signs_in_scores(scores.double().numpy(), labels) if out_of_fold and scores is not None else []
     return by_scores or signs_in_labels(labels)
-
-
-def is_first_process() -> bool:
-    """Of several that train together, only the first one prints."""
-    return not any(int(os.environ.get(name, "0")) for name in ("RANK", "LOCAL_RANK", "SLURM_PROCID"))
 
 
 def row_name(record: Record) -> str:

@@ -60,6 +60,9 @@ class Data(Named):
     tail_ratio: float = Field(100.0, ge=1, description="for exponential: most frequent over rarest")
     tail_largest: int = Field(800, ge=1, description="for pareto: items of the most frequent label")
     tail_power: float = Field(6.0, gt=0, description="for pareto: how fast the tail falls")
+    order: Literal["items", "rows"] = Field(
+        "items", description="of a table: draws and order go by items (id or content); rows: as older runs did"
+    )
     corrections: str | None = Field(None, description="a CSV of item, label, state that `raretag labels apply` wrote")
     prepare: Literal["auto", "raw", "counts", "dense", "rows", "standardised"] = Field(
         "auto", description="feature vectors to one scale, learned from training items; raw leaves them as they are"
@@ -79,6 +82,15 @@ class Data(Named):
     def old_name_of_none(cls, value: Any) -> Any:
         """Configurations of older runs call it `fal`."""
         return "none" if value == "fal" else value
+
+    @model_validator(mode="before")
+    @classmethod
+    def as_before_order(cls, given: Any) -> Any:
+        """The file of an older run says everything but this; its items are dealt to parts as they were."""
+        whole = isinstance(given, dict) and {"root", "hide", "longtail", "tail_ratio"} <= given.keys()
+        if whole and "order" not in given:
+            return {**given, "order": "rows"}
+        return given
 
     @model_validator(mode="after")
     def keep_goes_with_hide(self) -> Data:

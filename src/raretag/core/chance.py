@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from scipy import sparse
 from torch import Tensor
 
 from raretag.core.numerics import barrier
@@ -94,3 +96,31 @@ def of_names(names: Sequence[str]) -> Tensor:
     """An int64 for each name, so that a draw can belong to an item whatever its place in the file."""
     digests = (hashlib.blake2b(name.encode(), digest_size=8).digest() for name in names)
     return torch.tensor([int.from_bytes(digest, "little", signed=True) for digest in digests], dtype=torch.int64)
+
+
+def of_rows(values: Any) -> Tensor:
+    """An int64 for each row of an array [N, ...] or of a sparse matrix, of the bits of its numbers.
+
+    A sum over columns of bits times an odd number of the column, so a row is the same dense or sparse.
+
+    >>> dense = np.eye(3, dtype=np.float32)
+    >>> bool((of_rows(dense) == of_rows(sparse.csr_array(dense))).all()), len(of_rows(dense).unique())
+    (True, 3)
+    """
+    if sparse.issparse(values):
+        terms = _bits(values.data[:, None])[:, 0] * _factors(values.shape[1])[values.indices]
+        sums = np.concatenate([[0], np.cumsum(terms)])
+        return mix(torch.from_numpy(np.diff(sums[values.indptr])))
+    rows = np.asarray(values)
+    rows = _bits(np.ascontiguousarray(rows.reshape(len(rows), -1))) if rows.size else np.zeros((len(rows), 0), np.int64)
+    return mix(torch.from_numpy(rows @ _factors(rows.shape[1])))
+
+
+def _bits(rows: NDArray[Any]) -> NDArray[np.int64]:
+    """[N, D] numbers as whole ones: the same for the same bits, 0 for 0."""
+    sizes = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.int64}
+    return np.ascontiguousarray(rows).view(sizes[rows.dtype.itemsize]).astype(np.int64)
+
+
+def _factors(columns: int) -> NDArray[np.int64]:
+    return mix(torch.arange(1, columns + 1)).numpy() | 1

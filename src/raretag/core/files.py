@@ -89,8 +89,12 @@ def write_text(path: Path, text: str) -> None:
 
 
 def write_json(path: Path, content: Any) -> None:
+    write_text(path, json_text(content))
+
+
+def json_text(content: Any) -> str:
     """NaN, which JSON does not have, becomes null."""
-    write_text(path, json.dumps(without_nan(content), indent=1, allow_nan=False) + "\n")
+    return json.dumps(without_nan(content), indent=1, allow_nan=False) + "\n"
 
 
 def without_nan(content: Any) -> Any:

@@ -34,6 +34,15 @@ class Inputs(Protocol):
 
 
 @runtime_checkable
+class HasContent(Protocol):
+    """Inputs that know what they were made of: raw numbers, texts, files."""
+
+    def content(self, rows: Tensor) -> Tensor | None:
+        """An int64 [B], of what the user gave for each row and nothing else; None if that is not always the same."""
+        ...
+
+
+@runtime_checkable
 class HeldSparse(Protocol):
     """Inputs that may be held as a sparse matrix."""
 

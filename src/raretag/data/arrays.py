@@ -128,6 +128,9 @@ class DatasetInputs:
     def batch(self, rows: Tensor, epoch: int | None = None) -> Tensor:
         return torch.stack([self._tensor(row) for row in rows.tolist()])
 
+    def content(self, rows: Tensor) -> None:
+        """Not known: a dataset may change its items at random, and reading them all may take long."""
+
     def _tensor(self, row: int) -> Tensor:
         item = self.dataset[row]
         value = item[0] if isinstance(item, (tuple, list)) else item

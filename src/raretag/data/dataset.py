@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import hashlib
 import itertools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -15,8 +13,9 @@ from numpy.typing import NDArray
 from scipy import sparse
 from torch import Tensor
 
+from raretag.core import chance
 from raretag.core.errors import UserError
-from raretag.core.protocols import Describes, HeldSparse, blocks_of
+from raretag.core.protocols import Describes, HasContent, HeldSparse, blocks_of
 from raretag.core.protocols import Inputs as Inputs
 from raretag.labels.store import LabelStore
 
@@ -48,6 +47,17 @@ def sparse_batch(inputs: Inputs, rows: Tensor) -> sparse.csr_array | None:
     return inputs.sparse_batch(rows) if isinstance(inputs, HeldSparse) else None
 
 
+def content_hashes(inputs: Inputs, rows: Tensor) -> Tensor | None:
+    """[B] of what the user gave for some rows; of inputs that do not say what they are made of, of their tensors."""
+    return inputs.content(rows) if isinstance(inputs, HasContent) else tensor_hashes(inputs, rows)
+
+
+def tensor_hashes(inputs: Inputs, rows: Tensor) -> Tensor:
+    """[B] of what the model gets."""
+    x = sparse_batch(inputs, rows)
+    return chance.of_rows(inputs.batch(rows).numpy() if x is None else x)
+
+
 class Selected:
     """Some rows of other inputs: the training part, say. Items keep the number they had, and with it their draws."""
 
@@ -62,6 +72,9 @@ class Selected:
 
     def sparse_batch(self, rows: Tensor) -> sparse.csr_array | None:
         return sparse_batch(self.inputs, self.rows[rows])
+
+    def content(self, rows: Tensor) -> Tensor | None:
+        return content_hashes(self.inputs, self.rows[rows])
 
     def blocks(self) -> dict[str, range]:
         return blocks_of(self.inputs)
@@ -88,14 +101,24 @@ class Joined:
         return len(self.first) + len(self.second)
 
     def batch(self, rows: Tensor, epoch: int | None = None) -> Tensor:
+        found = self._of_both(rows, lambda inputs, some: inputs.batch(some, epoch))
+        assert found is not None
+        return found
+
+    def content(self, rows: Tensor) -> Tensor | None:
+        return self._of_both(rows, content_hashes)
+
+    def _of_both(self, rows: Tensor, take: Callable[[Inputs, Tensor], Tensor | None]) -> Tensor | None:
         late = rows >= len(self.first)
         if not late.any():
-            return self.first.batch(rows, epoch)
+            return take(self.first, rows)
         if late.all():
-            return self.second.batch(rows - len(self.first), epoch)
-        some = self.first.batch(rows[~late], epoch)
+            return take(self.second, rows - len(self.first))
+        some, others = take(self.first, rows[~late]), take(self.second, rows[late] - len(self.first))
+        if some is None or others is None:
+            return None
         found = some.new_empty(len(rows), *some.shape[1:])
-        found[~late], found[late] = some, self.second.batch(rows[late] - len(self.first), epoch)
+        found[~late], found[late] = some, others
         return found
 
     def sparse_batch(self, rows: Tensor) -> sparse.csr_array | None:
@@ -147,21 +170,8 @@ class Items:
 
     def duplicates(self) -> int:
         """How many items have the same input as an item before them."""
-        different: set[bytes] = set()
-        for rows in torch.arange(len(self)).split(256):
-            for content in _contents(self.inputs, rows):
-                different.add(hashlib.blake2b(content, digest_size=16).digest())
-        return len(self) - len(different)
-
-
-def _contents(inputs: Inputs, rows: Tensor) -> Iterator[bytes]:
-    """The numbers of each row, as bytes."""
-    x = sparse_batch(inputs, rows)
-    if x is None:
-        yield from (row.tobytes() for row in inputs.batch(rows).numpy())
-        return
-    for start, stop in pairwise(x.indptr.tolist()):
-        yield x.indices[start:stop].tobytes() + x.data[start:stop].tobytes()
+        hashes = [tensor_hashes(self.inputs, rows) for rows in torch.arange(len(self)).split(256)]
+        return len(self) - len(torch.cat(hashes).unique()) if hashes else 0
 
 
 @dataclass(frozen=True)
@@ -263,18 +273,20 @@ def divide(
     seed: int,
     validation: float | None = None,
     test: float | None = None,
+    order: NDArray[np.int64] | None = None,
 ) -> Parts:
     """Parts that are given (a word per row) are kept; those that are not are dealt from the training rows, stratified.
 
     `validation` and `test` are the shares of the training rows that are dealt to these parts; by default 10 % and 20 %
     of all rows. Without a share for testing the test part is empty; without one for validation the training rows stand
-    in for it.
+    in for it. The rows of a part come in the `order` of all rows; by default as they are.
     """
+    order = np.arange(len(labels)) if order is None else order
     if given is None:
-        found = {"train": np.arange(len(labels))}
+        found = {"train": order}
     else:
-        named = np.asarray(given)
-        found = {part: np.flatnonzero(named == part) for part in PARTS if (named == part).any()}
+        named = np.asarray(given)[order]
+        found = {part: order[named == part] for part in PARTS if (named == part).any()}
         if "train" not in found:
             raise UserError(
                 f"no row belongs to the training part, only to {', '.join(found)}; expected 'train' somewhere"

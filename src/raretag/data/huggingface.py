@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
+from torch import Tensor
 
 from raretag.core.errors import UserError
 from raretag.core.registry import nearest
@@ -107,6 +108,9 @@ class Pictures(Images):
 
     def __len__(self) -> int:
         return int(self.ends[-1])
+
+    def content(self, rows: Tensor) -> None:
+        """Not known: all pictures would have to be decoded for it."""
 
     def pixels(self, row: int, side: int) -> NDArray[np.uint8]:
         part = int(np.searchsorted(self.ends, row, side="right"))

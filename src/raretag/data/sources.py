@@ -23,7 +23,9 @@ from raretag.labels.store import LabelStore
 def find_source(settings: Data, seed: int) -> DataSource:
     given = settings.root or os.environ.get("RARETAG_DATA")
     root = None if given is None else Path(given)
-    source: DataSource = registry.build("data", settings.name, settings.options, kind=DataSource, seed=seed, root=root)
+    source: DataSource = registry.build(
+        "data", settings.name, settings.options, kind=DataSource, seed=seed, root=root, order=settings.order
+    )
     return source
 
 

@@ -1,13 +1,17 @@
 """Checkpoints that survive a crash at any moment, and the weights of the best epoch.
 
-A checkpoint is written beside the old one and renamed when complete; the one before it is kept. A torn file is found by
-the checksums inside it, and the one before is used. Read with `weights_only=True`: a foreign file cannot run code.
+A checkpoint is written beside the old one and renamed when complete; the one before it is kept. Behind its content
+stands a checksum of it: a file that was torn or changed, wherever that was, is not used, and the one before it is.
+Read with `weights_only=True`: a foreign file cannot run code.
 """
 
 from __future__ import annotations
 
+import hashlib
+import io
 import os
 import zipfile
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -15,21 +19,26 @@ import torch
 from torch import Tensor, nn
 
 from raretag.core.errors import UserError
+from raretag.core.files import replacing
 from raretag.core.listener import Listener
 
 LAST, PREVIOUS = "last.ckpt", "previous.ckpt"
+MARK = b"raretag sha256 "  # then the checksum of all that is before
+END = b"PK\x05\x06"  # the last record of an archive
 
 
 def save(folder: Path, state: dict[str, Any]) -> None:
-    new = folder / f"{LAST}.new"
-    with new.open("wb") as file:
-        torch.save(state, file)
-        file.flush()
-        os.fsync(file.fileno())
+    content = io.BytesIO()
+    torch.save(state, content)
     last = folder / LAST
-    if last.exists():
-        os.replace(last, folder / PREVIOUS)
-    os.replace(new, last)
+    with replacing(last) as new:
+        with new.open("wb") as file:
+            file.write(content.getbuffer())
+            file.write(MARK + hashlib.sha256(content.getbuffer()).digest())
+            file.flush()
+            os.fsync(file.fileno())
+        if last.exists():
+            os.replace(last, folder / PREVIOUS)
 
 
 def load(folder: Path, listener: Listener) -> dict[str, Any]:
@@ -38,29 +47,30 @@ def load(folder: Path, listener: Listener) -> dict[str, Any]:
         path = folder / name
         if not path.exists():
             continue
-        state = read(path) if whole(path) else None
+        state = read(path)
         if state is not None:
             return state
-        listener.message(f"{path.name} is torn (the run was probably killed while writing it); using the one before it")
-        path.rename(path.with_suffix(".torn"))  # or the next one saved would push the good one out
+        listener.message(f"{path.name} is torn or damaged (its checksum does not fit), so the one before it is used")
+        with suppress(FileNotFoundError):  # several processes find out at once
+            path.rename(path.with_suffix(".torn"))  # or the next one saved would push the good one out
     raise UserError(f"there is no whole checkpoint in '{folder}' to resume from; start again with --overwrite")
 
 
 def read(path: Path) -> dict[str, Any] | None:
     """What a checkpoint holds: tensors and plain values; None for anything else, of which nothing runs."""
     try:
-        state = torch.load(path, map_location="cpu", weights_only=True)
+        content = path.read_bytes()
+        end = len(content) - len(MARK) - hashlib.sha256().digest_size
+        if content[end : end + len(MARK)] == MARK:
+            if hashlib.sha256(content[:end]).digest() != content[end + len(MARK) :]:
+                return None
+            content = content[:end]
+        elif content[-22:-18] != END or zipfile.ZipFile(io.BytesIO(content)).testzip() is not None:
+            return None  # neither one of ours nor of an older version, which ended as archives do
+        state = torch.load(io.BytesIO(content), map_location="cpu", weights_only=True)
     except Exception:  # a file that is no checkpoint fails in many ways
         return None
     return state if isinstance(state, dict) else None
-
-
-def whole(path: Path) -> bool:
-    try:
-        with zipfile.ZipFile(path) as archive:
-            return archive.testzip() is None
-    except (zipfile.BadZipFile, OSError, EOFError):
-        return False
 
 
 class Best:

@@ -153,7 +153,13 @@ def record_of(prepared: Prepared, history: list[dict[str, Any]], final: dict[str
     slots = learner.objective.filled() if isinstance(learner, Method) else {}
     return Record.from_json(
         {
-            **beginning(config, data, torch.get_num_threads(), labels=list(data.train.labels.names)),
+            **beginning(
+                config,
+                data,
+                torch.get_num_threads(),
+                labels=list(data.train.labels.names),
+                content=prepared.raw.content,
+            ),
             "groups": {
                 "edges": list(config.group_edges),
                 "counted_on": counted_on(data),

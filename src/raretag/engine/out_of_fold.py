@@ -20,10 +20,10 @@ from torch import Tensor
 
 from raretag.config.settings import Config, Encoder
 from raretag.core.errors import UserError
-from raretag.core.files import replacing
 from raretag.core.listener import SILENT, Listener, Step
 from raretag.core.ranker import Ranked
 from raretag.data.dataset import DataSet
+from raretag.data.fingerprint import fingerprint
 from raretag.engine.encode import encoded
 from raretag.engine.fit import fit
 from raretag.engine.prepare import Begun, Prepared, build_fabric, build_learner, prepare
@@ -31,6 +31,7 @@ from raretag.engine.ranked import KEPT, with_scale
 from raretag.engine.run import learn, solve
 from raretag.labels.split import split
 from raretag.models.assemble import build_backbone
+from raretag.runs import manifest
 from raretag.runs.card import RawInputs
 
 
@@ -61,8 +62,7 @@ def out_of_fold(
         raise UserError(f"{folds} folds for {items} training items; expected 2 or more, and an item in each")
     alone = config.train.model_copy(update={"devices": 1, "nodes": 1})  # a batch is the same for any number of them
     config = config.model_copy(update={"train": alone})
-    place = folder / f"{key_of(config, data)}-{folds}"
-    place.mkdir(parents=True, exist_ok=True)
+    place = place_of(folder, config, data, folds, listener)
     parts = split(data.train.labels, [1.0 / folds] * folds, config.seed).parts
     paths = [place / f"fold-{fold}.safetensors" for fold in range(folds)]
     if not all(path.exists() for path in paths):
@@ -72,7 +72,7 @@ def out_of_fold(
         part = Fold(listener, fold, folds, config.train.epochs)
         if not path.exists():
             scores = train_without(config, data, rows, part)
-            with replacing(path) as new:
+            with manifest.rewriting(path) as new:
                 save_file({"logits": scores}, new)
         part.progress(1.0)
         logits[torch.from_numpy(rows)] = load_file(path)["logits"]
@@ -86,14 +86,13 @@ def ranked_out_of_fold(
     items = len(data.train)
     if not 2 <= folds <= items:
         raise UserError(f"{folds} folds for {items} training items; expected 2 or more, and an item in each")
-    place = folder / f"{key_of(config, data)}-{folds}"
-    place.mkdir(parents=True, exist_ok=True)
+    place = place_of(folder, config, data, folds, listener)
     labels, scores = np.zeros((items, KEPT), np.int32), np.zeros((items, KEPT), np.float32)
     for fold, rows in enumerate(split(data.train.labels, [1.0 / folds] * folds, config.seed).parts):
         path, part = place / f"fold-{fold}.safetensors", Fold(listener, fold, folds, 1)
         if not path.exists():
             found = ranked_without(config, data, rows, part)
-            with replacing(path) as new:
+            with manifest.rewriting(path) as new:
                 save_file({"labels": torch.from_numpy(found.labels), "scores": torch.from_numpy(found.scores)}, new)
         part.progress(1.0)
         stored = load_file(path)
@@ -148,7 +147,21 @@ def with_features(data: DataSet, config: Config, listener: Listener) -> tuple[Da
     return data, config.model_copy(update={"encoder": Encoder()})
 
 
+def place_of(folder: Path, config: Config, data: DataSet, folds: int, listener: Listener) -> Path:
+    """Where the scores of finished folds are kept; those that are not as they were written are computed again."""
+    place = folder / f"{key_of(config, data)}-{folds}"
+    place.mkdir(parents=True, exist_ok=True)
+    if manifest.read(place) is None:
+        manifest.write(place, None, {})
+    for name in manifest.edited(place):
+        if (place / name).exists():
+            listener.message(f"{manifest.sentence(name)}, so this fold is trained again")
+            (place / name).unlink()
+    return place
+
+
 def key_of(config: Config, data: DataSet) -> str:
-    """Other settings or other labels are other scores."""
+    """Other settings, other inputs or other labels are other scores."""
     settings = config.model_dump_json(exclude={"group_edges", "least_frequent"})
-    return hashlib.sha256(f"{settings} {data.train.labels.fingerprint()}".encode()).hexdigest()[:16]
+    content = f"{data.train.labels.fingerprint()} {fingerprint(data)}"  # the first knows the order of rows
+    return hashlib.sha256(f"{settings} {content}".encode()).hexdigest()[:16]

@@ -23,7 +23,6 @@ from torch import Tensor
 from raretag.config.settings import Config
 from raretag.core import processes
 from raretag.core.errors import UserError
-from raretag.core.files import replacing
 from raretag.core.listener import Listener, Part
 from raretag.core.protocols import Logger
 from raretag.core.ranker import Ranked, Ranker
@@ -37,7 +36,8 @@ from raretag.metrics.cut import Cut, Sample, checked_halves, decided, fit_cut, m
 from raretag.metrics.top_k import TopK, propensities, states
 from raretag.models.ranked import RANKED_ROWS, RankedModel
 from raretag.models.scaling import resolve_rule
-from raretag.runs.folder import Log, start_folder
+from raretag.runs import manifest
+from raretag.runs.folder import Log, Resume, start_folder
 from raretag.runs.ranked_card import LabelTable
 from raretag.runs.run import Run
 
@@ -61,7 +61,7 @@ class HeldOut:
 
 
 def run_ranked(
-    begun: Begun, folder: Path | None, *, resume: bool, listener: Listener, loggers: Sequence[Logger] = ()
+    begun: Begun, folder: Path | None, *, resume: Resume, listener: Listener, loggers: Sequence[Logger] = ()
 ) -> Run:
     """Fit, measure, and write everything into `folder`, if there is one."""
     check(begun)
@@ -73,7 +73,7 @@ def run_ranked(
     for remark in [*data.remarks, *unseen]:
         listener.message(remark)
     if folder is not None and not resume:
-        start_folder(folder, config)
+        start_folder(folder, config, begun.raw.content)
     started = time.perf_counter()
     held, teaches_again = fit_and_hold_out(config, data, model, folder, listener)
     members = groups(group_counts(data), config.group_edges)
@@ -201,12 +201,14 @@ def measured(
 
 def write_stage(folder: Path, data: DataSet, ranked: Ranked) -> None:
     tensors = {"labels": torch.from_numpy(ranked.labels), "scores": torch.from_numpy(ranked.scores)}
-    with replacing(folder / STAGE) as new:
+    with manifest.rewriting(folder / STAGE) as new:
         save_file(tensors, new, metadata={"labels": data.train.labels.fingerprint()})
 
 
 def read_stage(folder: Path, data: DataSet) -> Ranked | None:
-    """What a stopped run has ranked already, if it was of the same labels."""
+    """What a stopped run has ranked already, if it was of the same labels and is as it was written."""
+    if manifest.edited(folder, [STAGE]):
+        return None
     try:
         with safe_open(folder / STAGE, "numpy") as file:
             if (file.metadata() or {}).get("labels") != data.train.labels.fingerprint():

@@ -18,7 +18,8 @@ from raretag.engine.prepare import Begun
 from raretag.metrics.cut import Cut
 from raretag.models.ranked import RankedModel
 from raretag.runs import evidence
-from raretag.runs.card import WEIGHTS, RawInputs, sha256
+from raretag.runs.card import WEIGHTS, RawInputs
+from raretag.runs.manifest import sha256
 from raretag.runs.ranked_card import LABELS, Decision, LabelTable, RankedCard
 from raretag.runs.record import Record, beginning
 
@@ -42,7 +43,14 @@ def record_of(
     kept = len(data.train) if taught_again or not len(held) else len(data.train) - len(held)
     return Record.from_json(
         {
-            **beginning(config, data, torch.get_num_threads(), label_count=labels.labels, absent=labels.absent),
+            **beginning(
+                config,
+                data,
+                torch.get_num_threads(),
+                label_count=labels.labels,
+                absent=labels.absent,
+                content=begun.raw.content,
+            ),
             "groups": {
                 "edges": list(config.group_edges),
                 "counted_on": counted_on(data),
@@ -94,5 +102,5 @@ def write_folder(
     card = card.model_copy(update=hashes)
     card.write(folder)
     record.write(folder)
-    evidence.write(folder, {name: tensor.contiguous() for name, tensor in kept.items()})
+    evidence.write_last(folder, {name: tensor.contiguous() for name, tensor in kept.items()}, record.data.content)
     return card

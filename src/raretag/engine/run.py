@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from contextlib import nullcontext, suppress
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -11,8 +12,8 @@ import torch
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
-from raretag.config.settings import Config, Train
-from raretag.core import registry
+from raretag.config.settings import Config, Train, checked, read
+from raretag.core import processes, registry, stopping
 from raretag.core.context import Context
 from raretag.core.errors import UserError, some
 from raretag.core.files import replacing
@@ -31,9 +32,11 @@ from raretag.engine.prepare import Prepared, assembled, begin, build_fabric
 from raretag.engine.ranked import one_process, run_ranked
 from raretag.engine.refit import fit_again, with_refit_decided
 from raretag.runs import evidence
-from raretag.runs.card import WEIGHTS, sha256
+from raretag.runs.card import WEIGHTS
 from raretag.runs.cost import Cost
-from raretag.runs.folder import Log, refuse_existing, start_folder
+from raretag.runs.folder import Log, Resume, check_data, is_first_process, refuse_existing, start_folder
+from raretag.runs.lock import writing
+from raretag.runs.manifest import CONFIG, sha256
 from raretag.runs.run import Run
 
 SAVING_PAUSE = 10.0  # seconds between checkpoints
@@ -47,29 +50,56 @@ def run(
     data: DataSet | None = None,
     model: nn.Module | None = None,
     method: Method | Solver | Ranker | None = None,
-    resume: bool = False,
+    resume: Resume = False,
     overwrite: bool = False,
+    data_changed: bool = False,
     listener: Listener = PRINTING,
 ) -> Run:
     """Train, evaluate, and write everything into `folder`, if there is one.
 
     `data`, `model` (any module from inputs to logits) and `method` are made as the configuration says unless they are
-    given. The `listener` gets messages, steps, epochs and progress.
+    given. `resume` continues the run in the folder; "auto" begins one if there is none. Other data than before is
+    refused unless `data_changed`. The `listener` gets messages, steps, epochs and progress.
     """
     folder = None if folder is None else Path(folder)
     if folder is not None:
         refuse_existing(folder, resume=resume, overwrite=overwrite)
+    with nullcontext() if folder is None or not is_first_process() else writing(folder, listener.message):
+        if folder is not None:  # again, as another writer may have been quicker
+            refuse_existing(folder, resume=resume, overwrite=overwrite)
+        return run_alone(config, folder, data, model, method, resume, data_changed, listener)
+
+
+def run_alone(
+    config: Config,
+    folder: Path | None,
+    data: DataSet | None,
+    model: nn.Module | None,
+    method: Method | Solver | Ranker | None,
+    resume: Resume,
+    data_changed: bool,
+    listener: Listener,
+) -> Run:
+    """The same for the only writer of the folder."""
     if config.train.devices * config.train.nodes > 1 and registry.room_of("methods", config.method.name) == "ranking":
         raise UserError(one_process(config.method.name))
     fabric = build_fabric(config.train)
+    processes.join_again("nccl" if fabric.device.type == "cuda" else "gloo")
     fabric.launch()
     first = fabric.is_global_zero
     listener = listener if first else Listener()
+    if resume == "auto":
+        assert folder is not None
+        there = fabric.broadcast(first and (folder / CONFIG).is_file())  # the others may look when it just became so
+        config, resume = (checked(read(folder / CONFIG)), "auto") if there else (config, False)
     loggers = loggers_of(config, folder) if first else []
 
     cost = Cost()
     with cost.of("load"):
         begun = begin(config, fabric, listener, data, method, own_model=model is not None)
+    if resume:
+        assert folder is not None
+        check_data(folder, begun.raw.content, listener.message, insists=data_changed)
     if isinstance(begun.learner, Ranker):
         return run_ranked(begun, folder, resume=resume, listener=listener, loggers=loggers)
     with cost.of("load"):
@@ -80,7 +110,7 @@ def run(
     for remark in [*prepared.data.remarks, *warnings_of(prepared)]:
         listener.message(remark)
     if folder is not None and first and not resume:
-        start_folder(folder, prepared.config)
+        start_folder(folder, prepared.config, begun.raw.content)
     fabric.barrier()
 
     log = Log(folder, prepared.config, loggers) if first else None
@@ -115,9 +145,9 @@ def loggers_of(config: Config, folder: Path | None) -> list[Logger]:
 
 
 def learn(
-    prepared: Prepared, folder: Path | None, log: Log | None = None, *, resume: bool = False, listener: Listener
+    prepared: Prepared, folder: Path | None, log: Log | None = None, *, resume: Resume = False, listener: Listener
 ) -> History:
-    """Train or solve; the history has a row for each epoch."""
+    """Train or solve; the history has a row for each epoch. Where nothing was saved, `auto` begins anew."""
     if prepared.solver is not None:  # deterministic and without checkpoints: resuming means solving again
         started = time.perf_counter()
         listener.progress(0.0)
@@ -135,12 +165,14 @@ def learn(
     best = Best()
     if resume:
         assert folder is not None
-        saved = checkpoint.load(folder, listener)
-        prepared.training.restore(saved["training"])
-        history, best = saved["history"], Best(saved["best"])
+        with suppress(UserError) if resume == "auto" else nullcontext():
+            saved = checkpoint.load(folder, listener)
+            prepared.training.restore(saved["training"])
+            history, best = saved["history"], Best(saved["best"])
+        prepared.fabric.barrier()  # nobody saves before all have looked
     if log is not None:
         log.begin(history)
-    with prepared.cost.of("fit"):
+    with prepared.cost.of("fit"), stopping.at_steps():
         train_epochs(prepared, prepared.training, folder, log, history, best, listener)
     return history
 
@@ -194,6 +226,10 @@ def train_epochs(
         if writes and is_time_to_save(step, settings, time.perf_counter() - saved):
             save()
             saved = time.perf_counter()
+        if stopping.asked() and training.fabric.is_global_zero:
+            if writes:
+                save()
+            stopping.stop()
         listener.step(step)
         if row is not None:
             listener.epoch(step, row)
@@ -212,13 +248,13 @@ def is_time_to_save(step: Step, settings: Train, seconds: float) -> bool:
 def write_folder(folder: Path, prepared: Prepared, measured: Measured) -> None:
     """The evidence comes last: a folder that has it is finished."""
     weights = {name: tensor.contiguous() for name, tensor in prepared.trained.state_dict().items()}
-    for name, tensors in ((WEIGHTS, weights), ("logits.safetensors", measured.logits)):
+    for name, tensors in ((WEIGHTS, weights), (evidence.LOGITS, measured.logits)):
         with replacing(folder / name) as new:
             save_file(tensors, new)
     card_of(prepared, measured.decisions, sha256(folder / WEIGHTS)).write(folder)
     prepared.cost.write(folder)
     measured.record.write(folder)
-    evidence.write(folder, measured.evidence)
+    evidence.write_last(folder, measured.evidence, prepared.raw.content)
 
 
 def warnings_of(prepared: Prepared) -> list[str]:

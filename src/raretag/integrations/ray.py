@@ -17,6 +17,7 @@ from raretag.config.settings import Config, checked
 from raretag.core.lazy import needed
 from raretag.integrations import sweep
 from raretag.integrations.sweep import Range, Space, Trial
+from raretag.runs.folder import Resume
 
 RESTARTS = 3  # of the whole group, when a worker is lost
 
@@ -29,7 +30,13 @@ def start() -> Any:
 
 
 def train_on_ray(
-    config: Config, folder: Path, *, resume: bool = False, overwrite: bool = False, python_path: str | None = None
+    config: Config,
+    folder: Path,
+    *,
+    resume: Resume = False,
+    overwrite: bool = False,
+    data_changed: bool = False,
+    python_path: str | None = None,
 ) -> None:
     """Train in `config.train.devices` workers of the cluster; the folder is written as by any other run.
 
@@ -46,7 +53,8 @@ def train_on_ray(
     trainer = torch_train.TorchTrainer(
         worker,
         train_loop_config={"config": config.model_dump(mode="json", exclude_unset=True), "folder": str(folder)}
-        | {"resume": resume, "overwrite": overwrite, "started": str(folder.parent / f".{folder.name}.started")}
+        | {"resume": resume, "overwrite": overwrite, "data_changed": data_changed}
+        | {"started": str(folder.parent / f".{folder.name}.started")}
         | {"python_path": python_path or str(Path.cwd())},
         scaling_config=train.ScalingConfig(num_workers=config.train.devices, use_gpu=cuda),
         torch_config=torch_train.TorchConfig(backend="nccl" if cuda else "gloo"),
@@ -60,28 +68,34 @@ def train_on_ray(
 
 
 def worker(given: Mapping[str, Any]) -> None:
-    """One of the processes. Called again after a loss, when the folder already has a checkpoint of this training."""
+    """One of the processes. Called again after a loss: then it continues, or begins if nothing was saved yet."""
     from raretag.core.listener import SILENT
     from raretag.engine.run import run
 
     sys.path.insert(0, given["python_path"])
     folder = Path(given["folder"])
-    again = (folder / "last.ckpt").is_file() and Path(given["started"]).exists()
-    if not again:
-        _together(lambda: Path(given["started"]).touch())
-    config = checked(dict(given["config"]))
-    run(config, folder, resume=given["resume"] or again, overwrite=given["overwrite"], listener=SILENT)
-    _together(lambda: Path(given["started"]).unlink(missing_ok=True))
+    again = _first_says(lambda: _begun(Path(given["started"])))
+    options = {"resume": "auto" if again else given["resume"], "data_changed": given["data_changed"]}
+    run(checked(dict(given["config"])), folder, **options, overwrite=given["overwrite"], listener=SILENT)
+    _first_says(lambda: Path(given["started"]).unlink(missing_ok=True))
 
 
-def _together(once: Callable[[], Any]) -> None:
-    """Done by the first process while the others wait."""
+def _begun(mark: Path) -> bool:
+    """Whether this training was begun before; from now on it is."""
+    before = mark.exists()
+    mark.touch()
+    return before
+
+
+def _first_says(question: Callable[[], Any]) -> Any:
+    """Asked by the first process while the others wait for what it says."""
     import torch.distributed as dist
 
-    if not dist.is_initialized() or dist.get_rank() == 0:
-        once()
-    if dist.is_initialized():
-        dist.barrier()
+    if not dist.is_initialized():
+        return question()
+    said = [question() if dist.get_rank() == 0 else None]
+    dist.broadcast_object_list(said, src=0)
+    return said[0]
 
 
 def sweep_with_ray(

@@ -116,4 +116,4 @@ def changed(store: LabelStore, changes: Mapping[tuple[int, int], State]) -> Labe
         ),
     )
     whole = sparse.coo_array(entries, shape=(len(store), store.labels)).tocsr()
-    return LabelStore.from_sparse(whole, store.absent, store.given_names, store.given_ids)
+    return store.holding(LabelStore.from_sparse(whole, store.absent, store.given_names, store.given_ids).entries)

@@ -35,6 +35,7 @@ class LabelStore:
     entries: Entries
     given_names: tuple[str, ...] | None = None  # None: "0", "1", ...
     given_ids: Sequence[str] | None = None  # None: row numbers
+    given_keys: Tensor | None = None  # int64 [N]: what draws depend on where ids are no more than row numbers
 
     @classmethod
     def from_dense(
@@ -152,8 +153,11 @@ class LabelStore:
     def item_keys(self) -> Tensor:
         """An int64 [N] for each item that its random draws depend on: of its id, so that its row does not matter.
 
-        Without ids the row number must do, and `take` numbers the rows anew.
+        Of its content, where the one who made the store has said so; else the row number must do, and `take` numbers
+        the rows anew.
         """
+        if self.given_keys is not None:
+            return self.given_keys
         return torch.arange(len(self)) if self.given_ids is None else chance.of_names(self.given_ids)
 
     def targets(self, rows: Selection | None = None) -> Targets:
@@ -174,7 +178,8 @@ class LabelStore:
         """
         chosen = numbers(rows, len(self))
         ids = None if self.given_ids is None else tuple(self.given_ids[row] for row in chosen.tolist())
-        return LabelStore(self.entries.take(chosen), self.given_names, ids)
+        keys = None if self.given_keys is None else self.given_keys[torch.as_tensor(chosen)]
+        return LabelStore(self.entries.take(chosen), self.given_names, ids, keys)
 
     @classmethod
     def joined(cls, first: LabelStore, second: LabelStore) -> LabelStore:
@@ -188,11 +193,14 @@ class LabelStore:
         ids = None
         if first.given_ids is not None and second.given_ids is not None:
             ids = convert.unique([*first.given_ids, *second.given_ids], "item id")
-        return cls(first.entries.followed_by(second.entries), first.given_names, ids)
+        keys = None
+        if first.given_keys is not None and second.given_keys is not None:
+            keys = torch.cat([first.given_keys, second.given_keys])
+        return cls(first.entries.followed_by(second.entries), first.given_names, ids, keys)
 
     def holding(self, entries: Entries) -> LabelStore:
         """The same items and label names with other entries."""
-        return LabelStore(entries, self.given_names, self.given_ids)
+        return LabelStore(entries, self.given_names, self.given_ids, self.given_keys)
 
     def statistics(self, cooccurrence: bool | None = None) -> LabelStatistics:
         """Positives and negatives of each label, and how often two labels are positive together.

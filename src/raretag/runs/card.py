@@ -12,6 +12,7 @@ import math
 import os
 import re
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,8 +20,10 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from raretag.config.settings import Config, with_texts_of_old_runs
 from raretag.core.errors import UserError
-from raretag.core.files import without_nan, write_json
+from raretag.core.files import json_text, without_nan
 from raretag.core.protocols import Describes
+from raretag.runs import manifest
+from raretag.runs.manifest import sha256
 
 if TYPE_CHECKING:
     from raretag.data.dataset import DataSet
@@ -40,12 +43,21 @@ class RawInputs:
     shape: tuple[int, ...]
     columns: dict[str, Any]  # of a table: which column is what
     encoder: str | None = None  # hash of a frozen encoder's weights
+    data: DataSet | None = None  # itself
 
     @classmethod
     def of(cls, data: DataSet) -> RawInputs:
         inputs = data.train.inputs
         columns = {role: name for role, name in data.notes.get("columns", {}).items() if role in INPUT_ROLES}
-        return cls(inputs.describe() if isinstance(inputs, Describes) else {}, data.input_shape, columns)
+        description = inputs.describe() if isinstance(inputs, Describes) else {}
+        return cls(description, data.input_shape, columns, data=data)
+
+    @cached_property
+    def content(self) -> dict[str, str | None]:
+        """What the data holds, in short; every item is looked at once."""
+        from raretag.data.fingerprint import fingerprint  # predicting does not need it
+
+        return {} if self.data is None else fingerprint(self.data)
 
 
 class Calibration(BaseModel):
@@ -91,7 +103,8 @@ class About(BaseModel):
     def write(self, folder: Path | str) -> None:
         """Sealed; complete or not at all."""
         content = without_nan(self.model_dump(mode="json", exclude={"seal"}))
-        write_json(Path(folder) / FILE, {**content, "seal": seal_of(content)})
+        with manifest.rewriting(Path(folder) / FILE) as new:
+            new.write_text(json_text({**content, "seal": seal_of(content)}), encoding="utf-8")
 
 
 class Card(Decisions, About):
@@ -161,14 +174,6 @@ def check_weights(folder: Path | str, card: About) -> Path:
 def seal_of(card: dict[str, Any]) -> str:
     content = {key: value for key, value in card.items() if key != "seal"}
     return hashlib.sha256(json.dumps(content, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
-
-
-def sha256(path: Path) -> str:
-    digest = hashlib.sha256()
-    with path.open("rb") as file:
-        for block in iter(lambda: file.read(1 << 20), b""):
-            digest.update(block)
-    return digest.hexdigest()
 
 
 def _trouble(card: dict[str, Any]) -> str | None:

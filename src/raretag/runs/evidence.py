@@ -11,15 +11,22 @@ from pathlib import Path
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
+from raretag.core.errors import UserError
 from raretag.core.files import replacing
 from raretag.core.targets import LabelStatistics, Targets
 from raretag.data.dataset import DataSet
 from raretag.labels.store import LabelStore
+from raretag.runs import manifest
 
-FILE = "evidence.safetensors"
+FILE, LOGITS = "evidence.safetensors", "logits.safetensors"
+WRITTEN = (
+    manifest.CONFIG, "metrics.jsonl", "model.safetensors", "labels.safetensors", LOGITS, "card.json", "cost.json",
+    "record.json",
+)  # fmt: skip
 TOGETHER = 6  # labels kept for each label that occur with it most often
 LIKELY = 8  # training items kept for each label that probably lack it by mistake
 MOST_ITEMS, MOST_ENTRIES = 20_000, 20_000_000  # of training, looked through for missing labels, evenly spaced
@@ -38,14 +45,28 @@ def evidence_of(data: DataSet, statistics: LabelStatistics, rows: Tensor, logits
     return {name: tensor.contiguous().cpu() for name, tensor in found.items()}
 
 
-def write(folder: Path, evidence: dict[str, Tensor]) -> None:
+def write_last(folder: Path, evidence: dict[str, Tensor], content: manifest.Content) -> None:
+    """The last file of a run, which is finished by it; the manifest names all of them before it is there."""
     with replacing(folder / FILE) as new:
         save_file(evidence, new)
+        found = {**manifest.checksums(folder, WRITTEN), FILE: manifest.sha256(new)}
+        manifest.write(folder, content, found)
 
 
 def read(folder: Path) -> dict[str, Tensor]:
     """Empty for a run of an older version."""
+    manifest.refuse_edited(folder, FILE)
     return load_file(folder / FILE) if (folder / FILE).is_file() else {}
+
+
+def read_logits(folder: Path) -> dict[str, Tensor]:
+    """Of "validation" and "test" items, as the run kept them."""
+    path = folder / LOGITS
+    manifest.refuse_edited(folder, LOGITS)
+    try:
+        return load_file(path)
+    except (OSError, SafetensorError) as error:
+        raise UserError(f"'{path}' with the logits of the run cannot be read: {error}") from None
 
 
 def packed(name: str, targets: Targets) -> dict[str, Tensor]:

@@ -6,30 +6,44 @@ Loads no torch, so that mistakes are found before anything else is.
 from __future__ import annotations
 
 import json
+import os
 import shutil
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from raretag.config.settings import Config, flat
 from raretag.core.errors import UserError
 from raretag.core.files import without_nan, write_text
 from raretag.core.lazy import needed
 from raretag.core.protocols import Logger
+from raretag.runs import lock, manifest
+from raretag.runs.manifest import CONFIG
+
+Resume = bool | Literal["auto"]  # auto: begin, or continue what is there
 
 
-def refuse_existing(folder: Path, *, resume: bool, overwrite: bool) -> None:
+def is_first_process() -> bool:
+    """Of several that train together, only the first one writes and prints."""
+    return not any(int(os.environ.get(name, "0")) for name in ("RANK", "LOCAL_RANK", "SLURM_PROCID"))
+
+
+def refuse_existing(folder: Path, *, resume: Resume, overwrite: bool) -> None:
     """Nothing is replaced unless the user says so, and then only a run."""
-    if not folder.exists() or resume:
+    if not folder.exists() or resume is True:
         return
     if not folder.is_dir():
         raise UserError(f"'{folder}' is a file; expected the name of a folder for the run")
+    if not files_in(folder) or (resume == "auto" and (folder / CONFIG).is_file()):
+        return
+    if resume == "auto":
+        raise UserError(f"'{folder}' is not a run folder (no {CONFIG} in it), so it is neither continued nor replaced")
     if not overwrite:
         raise UserError(
             f"the run folder '{folder}' exists; continue it with --resume, replace it with --overwrite, "
             "or name another with --out"
         )
-    if any(folder.iterdir()) and not (folder / "config.yaml").exists():
+    if not (folder / CONFIG).exists():
         raise UserError(f"'{folder}' is not a run folder (no config.yaml in it), so --overwrite leaves it alone")
     for listed in (folder / "suggestions", folder / "review"):
         if listed.is_dir() and any(listed.iterdir()):
@@ -43,15 +57,37 @@ def is_finished(folder: Path) -> bool:
     return all((folder / name).is_file() for name in ("record.json", "card.json", "evidence.safetensors"))
 
 
-def start_folder(folder: Path, config: Config) -> None:
-    """An empty folder with the configuration."""
+def files_in(folder: Path) -> list[Path]:
+    """Without the lock of who is looking."""
+    return [one for one in folder.iterdir() if one.name != lock.FILE]
+
+
+def start_folder(folder: Path, config: Config, content: manifest.Content) -> None:
+    """An empty folder with the configuration, and with what the data holds."""
     try:
-        if folder.exists():
-            shutil.rmtree(folder)
-        folder.mkdir(parents=True)
+        folder.mkdir(parents=True, exist_ok=True)
+        for one in files_in(folder):
+            shutil.rmtree(one) if one.is_dir() and not one.is_symlink() else one.unlink()
     except OSError as error:
         raise UserError(f"the run folder '{folder}' cannot be made: {error.strerror}") from None
-    write_text(folder / "config.yaml", config.to_yaml())
+    write_text(folder / CONFIG, config.to_yaml())
+    manifest.write(folder, content, manifest.checksums(folder, [CONFIG]))
+
+
+def check_data(folder: Path, content: manifest.Content, message: Callable[[str], None], *, insists: bool) -> None:
+    """Before a run goes on: its data is what it was, or the user says that it may be other."""
+    from raretag.data.fingerprint import changed, refuse_changed
+
+    found = manifest.read(folder)
+    if found is None:
+        message(f"{folder} is of an older version and does not say what its data was, so that was not compared")
+        return
+    if not insists:
+        refuse_changed(found["data"], content, folder)
+    elif changed(found["data"], content):
+        message(f"continued with other data than before: other {' and '.join(changed(found['data'], content))}")
+    if manifest.edited(folder, [CONFIG]):
+        message(f"{CONFIG} was edited since the run began; it is followed as it is now")
 
 
 class Log:

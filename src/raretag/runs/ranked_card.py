@@ -22,7 +22,8 @@ from raretag.core.errors import UserError
 from raretag.core.files import replacing
 from raretag.labels.storage import Texts
 from raretag.labels.store import LabelStore
-from raretag.runs.card import RANKED, About, format_of, read_sealed, sha256, trouble_about
+from raretag.runs.card import RANKED, About, format_of, read_sealed, trouble_about
+from raretag.runs.manifest import sha256
 
 LABELS = "labels.safetensors"
 

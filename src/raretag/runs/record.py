@@ -91,6 +91,7 @@ class DataFacts(_Open):
     notes: dict[str, Any] = Field(default_factory=dict)
     labels: list[str] = Field(default_factory=list)
     fingerprint: dict[str, str] = Field(default_factory=dict)  # of the labels of each part
+    content: dict[str, str | None] = Field(default_factory=dict)  # of all items, see data/fingerprint.py
     ids: bool = False  # then the fingerprint tells items apart, not only labels
     items: dict[str, int] = Field(default_factory=dict)
 

@@ -15,8 +15,9 @@ from raretag.config.settings import checked, read
 from raretag.core.errors import UserError
 from raretag.core.targets import Targets
 from raretag.data.dataset import DataSet
+from raretag.data.fingerprint import changed, fingerprint
 from raretag.data.sources import load
-from raretag.runs import evidence
+from raretag.runs import evidence, manifest
 from raretag.runs.card import Card
 from raretag.runs.ranked_card import RankedCard
 from raretag.runs.record import FILE, Record, read_record
@@ -64,9 +65,12 @@ def open_run(folder: Path, *, known: Known | None = None, with_data: bool = True
         reason = "it was not trained to its end: `raretag train --resume` goes on" if started else f"no {FILE} in it"
         raise UserError(f"'{folder}' is not the folder of a finished run ({reason})")
     record = read_record(folder)
-    missing: list[str] = []
-    logits = _tensors(folder / "logits.safetensors", missing, "no predictions of single items")
-    kept = _tensors(folder / evidence.FILE, missing, "") if (folder / evidence.FILE).is_file() else {}
+    wrong = manifest.edited(folder)
+    missing = [manifest.sentence(name) for name in wrong]
+    logits = {} if evidence.LOGITS in wrong else _tensors(folder / evidence.LOGITS, missing, "no single predictions")
+    kept = {}
+    if (folder / evidence.FILE).is_file() and evidence.FILE not in wrong:
+        kept = _tensors(folder / evidence.FILE, missing, "")
     data: DataSet | None = None
     if with_data:
         found = _data(folder, record, {} if known is None else known)
@@ -88,11 +92,17 @@ def _data(folder: Path, record: Record, known: Known) -> DataSet | str:
     except UserError as error:
         return f"the data is not here ({error})"
     found = known[key]
-    if isinstance(found, DataSet) and any(
-        found.parts[name].labels.fingerprint() != record.data.fingerprint.get(name) for name in ("train", "test")
-    ):
-        return "the data is not what the run was trained on: its labels have changed, or it was made in Python"
+    if isinstance(found, DataSet) and is_other(found, folder, record):
+        return "the data is not what the run was trained on: it has changed, or it was made in Python"
     return found
+
+
+def is_other(data: DataSet, folder: Path, record: Record) -> bool:
+    """Than what the run was trained on; of older runs only the labels are known."""
+    before = manifest.data_of(folder)
+    if before:
+        return bool(changed(before, fingerprint(data)))
+    return any(data.parts[name].labels.fingerprint() != record.data.fingerprint.get(name) for name in ("train", "test"))
 
 
 def _tensors(path: Path, missing: list[str], without: str) -> dict[str, Tensor]:

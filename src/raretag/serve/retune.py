@@ -7,20 +7,17 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import SafetensorError
-from safetensors.torch import load_file
 
 from raretag.core.errors import UserError
+from raretag.data.fingerprint import fingerprint, refuse_changed
 from raretag.data.sources import load as load_data
 from raretag.metrics.calibration import Goal
 from raretag.metrics.cut import Sample, fit_cut
 from raretag.metrics.decision_cuts import tune_out_of_fold
 from raretag.metrics.tuning import tune
-from raretag.runs import evidence
+from raretag.runs import evidence, manifest
 from raretag.runs.card import Card, Decisions, read_card
 from raretag.runs.ranked_card import Decision, RankedCard, is_ranked, read_ranked_card
-
-LOGITS = "logits.safetensors"
 
 
 def retune(
@@ -31,6 +28,7 @@ def retune(
     threshold: float | None = None,
     calibrate: bool = True,
     validation: Any = None,
+    data_changed: bool = False,
 ) -> Card | RankedCard:
     """Write the card with new thresholds, all of it or nothing, and return it.
 
@@ -42,7 +40,8 @@ def retune(
         wanted: The precision or recall to reach.
         threshold: One threshold for all labels, instead of a goal.
         calibrate: Also calibrate probabilities.
-        validation: Targets of the validation items. Default: from the data of the run's configuration.
+        validation: Targets of the validation items. Default: those that the run kept, else from its data.
+        data_changed: Take the labels of that data also if it is not what it was in training.
     """
     if is_ranked(folder):
         return retune_ranked(Path(folder), goal, wanted, threshold)
@@ -50,15 +49,16 @@ def retune(
     if threshold is not None and not 0 <= threshold <= 1:
         raise UserError(f"the threshold is {threshold}; expected a probability between 0 and 1")
     config = card.settings
-    path = Path(folder) / LOGITS
-    try:
-        logits = load_file(path)["validation"]
-    except (OSError, SafetensorError, KeyError) as error:
-        raise UserError(f"'{path}' with the logits of the validation items cannot be read: {error}") from None
+    logits = evidence.read_logits(Path(folder)).get("validation")
+    if logits is None:
+        raise UserError(f"'{folder}' has no logits of validation items to choose thresholds from")
     if validation is None:
         validation = evidence.unpacked("validation", evidence.read(Path(folder)))  # as the run kept them
     if validation is None:
-        validation = load_data(config.data, config.seed).validation.labels.targets()
+        data = load_data(config.data, config.seed)
+        if not data_changed:
+            refuse_changed(manifest.data_of(folder), fingerprint(data), folder)
+        validation = data.validation.labels.targets()
     if validation.value.shape != logits.shape:
         raise UserError(
             f"the data has {tuple(validation.value.shape)} validation labels and the run has logits for "

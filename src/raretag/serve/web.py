@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 from raretag.core.errors import UserError
+from raretag.core.stopping import Stopped
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -147,7 +148,7 @@ def serve(app: Any, listening: socket.socket, *, stopped: Callable[[], None] = l
         h11_max_incomplete_event_size=1 << 16,
     )
     try:
-        with contextlib.suppress(KeyboardInterrupt):
+        with contextlib.suppress(KeyboardInterrupt, Stopped):
             uvicorn.Server(settings).run(sockets=[listening])
     finally:
         stopped()

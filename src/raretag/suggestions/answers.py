@@ -18,9 +18,11 @@ from raretag.config.settings import Config
 from raretag.core.errors import UserError
 from raretag.core.files import write_text
 from raretag.core.spreadsheets import guarded, unguarded
+from raretag.data.fingerprint import LABELS, MATCH, fingerprint, refuse_changed
 from raretag.data.sources import find_source, load
 from raretag.labels import corrections
 from raretag.labels.corrections import Places, State
+from raretag.runs import manifest
 
 YES, NO, UNSURE = "yes", "no", "unsure"
 _WORDS = {
@@ -227,6 +229,12 @@ def write_log(path: Path, merged: Merged) -> None:
         [guarded(word) for word in (x.item, x.label, x.before, x.after, x.outcome, x.reason)] for x in merged.lines
     )
     write_text(path, text.getvalue())
+
+
+def refuse_other_items(run: Path, config: Config) -> None:
+    """Answers about a run's items must not go to others. Labels may have changed: each answer says what it found."""
+    if before := manifest.data_of(run):
+        refuse_changed(before, fingerprint(load(config.data, config.seed)), run, ignore=(LABELS, MATCH))
 
 
 def apply_to_table(config: Config, answers: Iterable[Answer], out: Path) -> tuple[Merged, str]:

@@ -12,16 +12,19 @@ from pathlib import Path
 import numpy as np
 
 from raretag.config.settings import Config, checked, compose, data_of, put
+from raretag.config.settings import read as read_settings
 from raretag.core import registry
 from raretag.core.errors import UserError
 from raretag.core.listener import SILENT, Listener
 from raretag.core.protocols import PreviewsItems
 from raretag.data.dataset import DataSet
+from raretag.data.fingerprint import fingerprint, refuse_changed
 from raretag.data.sources import find_source, group_counts, load
 from raretag.engine.auto import all_will_teach
 from raretag.engine.out_of_fold import out_of_fold, ranked_out_of_fold
 from raretag.labels.corrections import Places
 from raretag.labels.counts import groups
+from raretag.runs import manifest
 from raretag.runs.card import read_card
 from raretag.runs.ranked_card import is_ranked, read_labels, read_ranked_card
 from raretag.runs.run import Run
@@ -66,6 +69,7 @@ def suggest(
     label_frequency: float | None = None,
     answers: str | os.PathLike[str] | Sequence[Answer] = (),
     folds: int = 5,
+    data_changed: bool = False,
     listener: Listener = SILENT,
 ) -> Suggestions:
     """Labels that are probably missing or wrong, each with a probability.
@@ -84,6 +88,7 @@ def suggest(
         label_frequency: The share of the true positives that are marked, if you know it.
         answers: An earlier list with answers, as a file or read already; it corrects the probabilities.
         folds: How many times to train.
+        data_changed: Go on also if the data of the run's folder is not what it was in training.
         listener: Receives messages, and how much of the training is done.
 
     Returns the list, likeliest first: `found[0].item`, `found.promises`, `found.to_csv("list.csv")`. An item is named
@@ -101,6 +106,8 @@ def suggest(
         items = load(config.data, config.seed)
     if data is None:
         trained.check_labels(items)
+        if trained.folder is not None and not known and not data_changed:
+            refuse_changed(manifest.data_of(trained.folder), fingerprint(items), trained.folder)
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary) if trained.folder is None else trained.folder / "out_of_fold"
         found, _ = suggest_for(config, folder, options, data=items, answered=given, listener=listener)
@@ -191,6 +198,15 @@ def suggest_for(
         seed=config.seed,
     )
     return found, data
+
+
+def load_for(run: Path, config: Config, *, data_changed: bool = False) -> DataSet:
+    """The data of `config`; if that is the run's own, it must hold what it held in training."""
+    data = load(config.data, config.seed)
+    stored = checked(read_settings(run / "config.yaml"))
+    if (stored.data, stored.seed) == (config.data, config.seed) and not data_changed:
+        refuse_changed(manifest.data_of(run), fingerprint(data), run)
+    return data
 
 
 def answer_from_truth(found: Suggestions, data: DataSet) -> Suggestions:

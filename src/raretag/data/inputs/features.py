@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 from torch import Tensor
 
+from raretag.core import chance
 from raretag.core.errors import UserError, some
 
 FAR = 1e4  # times the middle half of a column; numbers that were meant, such as incomes, stay well below
@@ -42,6 +43,9 @@ class Features:
 
     def sparse_batch(self, rows: Tensor) -> sparse.csr_array | None:
         return self.values[rows.numpy()] if sparse.issparse(self.values) else None
+
+    def content(self, rows: Tensor) -> Tensor:
+        return chance.of_rows(self.values[rows.numpy()])
 
     def describe(self) -> dict[str, Any]:
         names = None if self.names is None else list(self.names)

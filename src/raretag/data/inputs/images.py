@@ -3,6 +3,7 @@ changes in training."""
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -24,6 +25,7 @@ MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)  # of ImageNet's pixels
 FORMATS = ("JPEG", "PNG", "BMP", "GIF", "WEBP", "TIFF", "PPM")  # others can start programs, as EPS does
 MOST_PIXELS = 64_000_000  # a small file can claim to be a huge image and fill the memory
 _GREY = (0.299, 0.587, 0.114)  # how bright the eye sees red, green and blue (ITU-R BT.601)
+END = 2**16  # bytes of an image file's beginning and end that tell it from others
 MARGIN = 1.15  # training images are read larger than needed, so that crops stay sharp
 
 _PURPOSE = int.from_bytes(b"augment", "big")
@@ -110,6 +112,7 @@ class Images:
         if size < 1:
             raise UserError(f"size is {size}; expected the side of the images in pixels, such as 128")
         self.paths, self.size, self.fit, self.augment = paths, size, fit, augment
+        self.keys: Tensor | None = None  # what random changes of each image depend on; without it, its row
 
     def __len__(self) -> int:
         return len(self.paths)
@@ -117,7 +120,8 @@ class Images:
     def batch(self, rows: Tensor, epoch: int | None = None) -> Tensor:
         if epoch is None or self.augment is None:
             return normalised(self._read(rows, self.size))
-        return normalised(self.augment(self._read(rows, round(self.size * MARGIN)), rows, epoch, self.size))
+        keys = rows if self.keys is None else self.keys[rows]
+        return normalised(self.augment(self._read(rows, round(self.size * MARGIN)), keys, epoch, self.size))
 
     def _read(self, rows: Tensor, side: int) -> Tensor:
         raw = np.stack([self.pixels(row, side) for row in rows.tolist()])
@@ -127,8 +131,27 @@ class Images:
         """One image as [side, side, 3]."""
         return square(self.paths[row], side, self.fit)
 
+    def content(self, rows: Tensor) -> Tensor | None:
+        """Of each file its size and both its ends, which is all of most photographs."""
+        with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
+            found = pool.map(_ends, [self.paths[row] for row in rows.tolist()], chunksize=64)
+            return torch.tensor(list(found), dtype=torch.int64)
+
     def describe(self) -> dict[str, Any]:
         return {"kind": "images", "size": self.size, "fit": self.fit, "mean": list(MEAN), "std": list(STD)}
+
+
+def _ends(path: str) -> int:
+    try:
+        with open(path, "rb") as file:
+            size = file.seek(0, os.SEEK_END)
+            file.seek(0)
+            digest = hashlib.blake2b(file.read(END) + str(size).encode(), digest_size=8)
+            file.seek(max(END, size - END))
+            digest.update(file.read(END))
+    except OSError as error:
+        raise UserError(f"the image '{path}' cannot be read: {_reason(error)}") from None
+    return int.from_bytes(digest.digest(), "little", signed=True)
 
 
 def normalised(images: Tensor) -> Tensor:

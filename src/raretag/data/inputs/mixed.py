@@ -24,8 +24,9 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
-from raretag.core import registry
+from raretag.core import chance, registry
 from raretag.core.errors import UserError
 from raretag.core.files import cache_folder, replacing
 from raretag.core.protocols import Inputs
@@ -189,6 +190,9 @@ class Mixed(SideBySide):
         super().__init__(parts, dict.fromkeys(parts, 1.0))
         if len(parts) == 1 and columns is not None:
             self.factor = np.ones(len(columns[1]))
+
+    def content(self, rows: Tensor) -> Tensor:
+        return chance.key(*(part.content(rows) for part in self.parts.values()))
 
     @property
     def texts(self) -> Sequence[str]:

@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 from torch import Tensor
 
+from raretag.core import chance
 from raretag.core.errors import UserError
 from raretag.data.inputs.features import Features
 
@@ -103,6 +104,9 @@ class Texts(Features):
         super().__init__(values)
         self.texts = texts
 
+    def content(self, rows: Tensor) -> Tensor:
+        return chance.of_names([self.texts[row] for row in rows.tolist()])
+
 
 class TextInputs(Texts):
     """Texts that became sparse vectors; a batch is dense."""
@@ -145,6 +149,9 @@ class SideBySide:
         blocks = [self.weights[name] * sparse.csr_array(part.values[number]) for name, part in self.parts.items()]
         scale = sparse.diags_array(self.factor[number])
         return sparse.csr_array(scale @ sparse.hstack(blocks, format="csr"), dtype=np.float32)
+
+    def content(self, rows: Tensor) -> Tensor:
+        return next(iter(self.parts.values())).content(rows)
 
     def blocks(self) -> dict[str, range]:
         """The columns of each part."""

@@ -16,6 +16,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from raretag.core import chance
 from raretag.core.errors import UserError
 
 KIND = "tokens"
@@ -96,6 +97,9 @@ class TokenInputs:
 
     def batch(self, rows: Tensor, epoch: int | None = None) -> Tensor:
         return filled([self.rows[row] for row in rows.tolist()], self.tokenizer.longest)
+
+    def content(self, rows: Tensor) -> Tensor:
+        return chance.of_names([self.texts[row] for row in rows.tolist()])
 
     def describe(self) -> dict[str, Any]:
         return {"kind": KIND, **self.tokenizer.options(), "rules": self.tokenizer.rules}

@@ -168,6 +168,9 @@ class ByteImages:
         images = self.values[rows].float() / 255.0
         return normalised(images if epoch is None or not self.augment else self._changed(images, rows, epoch))
 
+    def content(self, rows: Tensor) -> Tensor:
+        return chance.of_rows(self.values[rows].numpy())
+
     def _changed(self, images: Tensor, rows: Tensor, epoch: int) -> Tensor:
         draws = [chance.uniform(_PURPOSE, self.seed, epoch, rows.long(), axis) for axis in range(3)]
         down, right = ((draw * (2 * _PAD + 1)).long() for draw in draws[:2])

@@ -159,6 +159,11 @@ class Superimposed:
         other = moved(self.images[self.partner[rows]], moves[:, 2], moves[:, 3])
         return torch.maximum(one, other)[:, None].float() / 255.0  # [B, 1, 32, 32]
 
+    def content(self, rows: Tensor) -> Tensor:
+        """Of both digits and how they were moved."""
+        digits = [chance.of_rows(self.images[of[rows]].numpy()) for of in (self.first, self.partner)]
+        return chance.key(*digits, chance.of_rows(self.moves[rows].numpy()))
+
 
 def moved(digits: Tensor, down: Tensor, right: Tensor) -> Tensor:
     """Each digit on a larger black canvas, moved by its own number of pixels; what leaves the frame is cut off."""

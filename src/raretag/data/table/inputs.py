@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from torch import Tensor
 
+from raretag.core import chance
 from raretag.core.errors import UserError, some
 from raretag.data.dataset import Inputs
 from raretag.data.files import inside
+from raretag.data.fingerprint import content_of
 from raretag.data.inputs.feature_files import read_features
 from raretag.data.inputs.features import Features, Scale, not_finite, odd_columns
 from raretag.data.inputs.images import Augment, Fit, Images, verify
@@ -44,6 +48,7 @@ class Prepared:
     """Rows that can be used, and what makes inputs of them."""
 
     keep: NDArray[np.int64]  # rows of the file that can be used
+    content: Callable[[], Tensor]  # an int64 for each of them, of its path, its text or its features
     finish: Callable[[NDArray[np.int64]], Inputs]  # of the kept rows; may learn from the training ones among them
     remarks: list[str] = field(default_factory=list)
     notes: dict[str, Any] = field(default_factory=dict)
@@ -112,9 +117,14 @@ def _mixed(source: Source, roles: Roles, contents: Contents, how: Preparation) -
         remarks.append(f"images: vectors of {network.name} at {network.size} x {network.size} pixels")
     odd = odd_columns(numbers[keep], roles.features) if len(keep) and not blank and roles.features else []
     notes = {} if chosen is None else {"texts": chosen.notes()}
-    return Prepared(
-        keep, learned, [*remarks, *odd, *(chosen.remarks() if chosen else []), *filter(None, [remark])], notes
-    )
+    remarks += [*odd, *(chosen.remarks() if chosen else []), *filter(None, [remark])]
+    words = [cells for cells in columns.values() if isinstance(cells, list)] + [texts] * bool(texts)
+    words += [[contents.image_paths()[row] for row in keep.tolist()]] if roles.images else []
+
+    def content() -> Tensor:
+        return chance.key(chance.of_rows(numbers[keep]), *map(chance.of_names, words))
+
+    return Prepared(keep, content, learned, remarks, notes)
 
 
 def _paths(source: Source, contents: Contents, how: Preparation) -> list[str]:
@@ -133,7 +143,8 @@ def _images(source: Source, contents: Contents, how: Preparation) -> Prepared:
     images = Images([paths[row] for row in keep], size=how.size, fit=how.fit, augment=augment)
     summary = f"images: {how.size} x {how.size} pixels"
     summary += ", with random crops, flips and colours in training" if how.augment else ""
-    return Prepared(keep, lambda train: images, [summary, *filter(None, [remark])])
+    content = partial(chance.of_names, [names[row] for row in keep])
+    return Prepared(keep, content, lambda train: images, [summary, *filter(None, [remark])])
 
 
 def _texts(contents: Contents, how: Preparation) -> Prepared:
@@ -146,7 +157,8 @@ def _texts(contents: Contents, how: Preparation) -> Prepared:
     def learned(train: NDArray[np.int64]) -> Inputs:
         return chosen.fit([texts[row] for row in train.tolist()]).inputs(texts)
 
-    return Prepared(keep, learned, [*remarks, *chosen.remarks()], {"texts": chosen.notes()})
+    notes = {"texts": chosen.notes()}
+    return Prepared(keep, partial(chance.of_names, texts), learned, [*remarks, *chosen.remarks()], notes)
 
 
 def _features(source: Source, roles: Roles, contents: Contents, how: Preparation) -> Prepared:
@@ -174,7 +186,7 @@ def _features(source: Source, roles: Roles, contents: Contents, how: Preparation
     summary = f"features: {' x '.join(map(str, values.shape[1:]))} numbers per item"
     summary += ", standardised by the training items" if how.standardise and dense else ""
     odd = odd_columns(kept, names) if names and dense and len(keep) else []
-    return Prepared(keep, scaled, [summary, *odd, *filter(None, [remark])])
+    return Prepared(keep, lambda: content_of(Features(kept)), scaled, [summary, *odd, *filter(None, [remark])])
 
 
 def _without(bad: dict[int, str], items: int) -> NDArray[np.int64]:

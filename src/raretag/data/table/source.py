@@ -8,15 +8,18 @@ negative, unless there is a column of negatives or the user says otherwise (`abs
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
+import torch
 
 from raretag.core import registry
 from raretag.core.errors import UserError
 from raretag.data.dataset import DataSet, Parts, divide
+from raretag.data.fingerprint import content_keys
+from raretag.data.inputs.images import Images
 from raretag.data.inputs.representation import Kind, TextOptions
 from raretag.data.table.cells import texts
 from raretag.data.table.contents import read_contents
@@ -92,6 +95,7 @@ class Table:
         mixed: bool = True,
         validation: float | None = None,
         test: float | None = None,
+        order: Literal["items", "rows"] = "items",
         seed: int = 0,
         root: Path | None = None,
     ) -> None:
@@ -106,7 +110,7 @@ class Table:
                 raise UserError(f"data.{option} is {listed!r}; expected a list of names, such as [a,b]")
         self.file, self.names, self.absent, self.seed, self.root = file, names, absent, seed, root
         self.columns, self.separator, self.quotes = columns, separator, quotes
-        self.validation, self.test = validation, test
+        self.validation, self.test, self.order = validation, test, order
         self.given = Given(images, text, features, labels, negatives, split, id, delimiter, mixed)
         self.preparation = Preparation(
             bad_items, folder, allow_outside, size, fit, augment,
@@ -119,10 +123,17 @@ class Table:
         prepared = prepare(source, roles, contents, self.preparation)
         labels = contents.labels.store(prepared.keep, contents.ids_of(prepared.keep), self.absent)
         split = None if contents.parts is None else [contents.parts[row] for row in prepared.keep.tolist()]
-        parts = divide(labels, split, self.seed, self.validation, self.test)
+        order = None
+        if self.order == "items":  # the order of the file decides nothing: neither parts nor folds nor batches
+            labels = labels if roles.id else replace(labels, given_keys=content_keys(prepared.content(), labels))
+            order = torch.argsort(labels.item_keys(), stable=True).numpy()
+        parts = divide(labels, split, self.seed, self.validation, self.test, order)
+        inputs = prepared.finish(parts.rows["train"])
+        if isinstance(inputs, Images) and self.order == "items":
+            inputs.keys = labels.item_keys()  # random changes of an image go by it too
         return DataSet(
             source.path.stem,
-            *parts.items(prepared.finish(parts.rows["train"]), labels),
+            *parts.items(inputs, labels),
             notes={**self._notes(source.path, roles, labels, parts), **prepared.notes},
             remarks=(
                 f"{roles.labels_remark} ({labels.labels:,} labels)",

@@ -20,6 +20,7 @@ from raretag.engine.prepare import build_fabric, prepare
 from raretag.figures.parts.runs import Run
 from raretag.labels.counts import groups
 from raretag.labels.store import LabelStore
+from raretag.runs import evidence
 
 Split = Literal["train", "validation", "test"]
 
@@ -61,10 +62,9 @@ def scored(run: Run, split: Split) -> tuple[NDArray[np.float64], NDArray[np.bool
 
 
 def stored_logits(run: Run, split: Split) -> Tensor:
-    path = run.folder / "logits.safetensors"
-    if not path.is_file():
-        raise UserError(f"the run '{run.folder}' has no logits.safetensors; train it again")
-    return load_file(path)[split]
+    if not (run.folder / evidence.LOGITS).is_file():
+        raise UserError(f"the run '{run.folder}' has no {evidence.LOGITS}; train it again")
+    return evidence.read_logits(run.folder)[split]
 
 
 def training_logits(run: Run) -> Tensor:
