@@ -54,6 +54,7 @@ class Data(Named):
     )
     keep: float | None = Field(None, gt=0, le=1, description="share that stays visible, for hide = pal or ppl")
     at_least_one: bool = Field(False, description="hiding leaves every item at least one positive")
+    hide_validation: bool = Field(False, description="hide labels of the validation part, too: no choice sees more")
     longtail: Literal["none", "exponential", "pareto"] = Field("none", description="make the training part long-tailed")
     tail_ratio: float = Field(100.0, ge=1, description="for exponential: most frequent over rarest")
     tail_largest: int = Field(800, ge=1, description="for pareto: items of the most frequent label")

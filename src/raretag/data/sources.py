@@ -28,7 +28,7 @@ def find_source(settings: Data, seed: int) -> DataSource:
 
 
 def load(settings: Data, seed: int) -> DataSet:
-    """A source's data set, its training part made long-tailed and its labels hidden as asked; the rest stays whole."""
+    """A source's data set, its training part made long-tailed and its labels hidden as asked; the test stays whole."""
     data: DataSet = find_source(without_validation(settings) if settings.all_teach else settings, seed).load()
     if settings.all_teach:
         data = data.all_teaching()
@@ -39,7 +39,13 @@ def load(settings: Data, seed: int) -> DataSet:
     if settings.hide != "none":
         truth = data.truth or data.train.labels
         hidden_items = Items(data.train.inputs, hidden(data.train.labels, settings, seed))
+        itself = data.validation is data.train
         data = replace(data, train=hidden_items, truth=truth)
+        if itself and settings.hide_validation:
+            data = replace(data, validation=hidden_items)
+        elif settings.hide_validation:
+            validation = Items(data.validation.inputs, hidden(data.validation.labels, settings, seed))
+            data = replace(data, validation=validation)
     if settings.all_teach:
         data = replace(data, validation=data.train)
     return data if settings.corrections is None else with_corrections(data, Path(settings.corrections).expanduser())
