@@ -60,6 +60,7 @@ class Data(Named):
     tail_largest: int = Field(800, ge=1, description="for pareto: items of the most frequent label")
     tail_power: float = Field(6.0, gt=0, description="for pareto: how fast the tail falls")
     corrections: str | None = Field(None, description="a CSV of item, label, state that `raretag labels apply` wrote")
+    prior: str | None = Field(None, description="a file of item, label, score: scores from outside (data/prior.py)")
     prepare: Literal["auto", "raw", "counts", "dense", "rows", "standardised"] = Field(
         "auto", description="feature vectors to one scale, learned from training items; raw leaves them as they are"
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -48,7 +49,22 @@ def load(settings: Data, seed: int) -> DataSet:
             data = replace(data, validation=validation)
     if settings.all_teach:
         data = replace(data, validation=data.train)
-    return data if settings.corrections is None else with_corrections(data, Path(settings.corrections).expanduser())
+    if settings.corrections is not None:
+        data = with_corrections(data, Path(settings.corrections).expanduser())
+    return data if settings.prior is None else with_prior(data, settings.prior)
+
+
+def with_prior(data: DataSet, prior: Any) -> DataSet:
+    """With scores from outside: a file, a `Prior`, or an array for the training items."""
+    from raretag.data.prior import Prior  # most runs have none
+
+    if data.train.labels.given_ids is None:
+        raise UserError(
+            "scores from outside (data.prior) are found by the ids of items, which this data has not; name the column "
+            "of ids with data.id, or pass the scores as an array: from_arrays(..., prior=scores)"
+        )
+    found = Prior.given(prior, data.train.labels)
+    return replace(data, prior=found, remarks=(*data.remarks, found.remark(data.train.labels)))
 
 
 def without_validation(settings: Data) -> Data:

@@ -13,6 +13,7 @@ from torch import Tensor
 from raretag.core.listener import SILENT, Listener, Step
 from raretag.core.method import Method
 from raretag.core.solver import Solver
+from raretag.core.targets import Targets
 from raretag.data.dataset import Items
 from raretag.engine.batches import features_of
 from raretag.engine.prepare import Prepared
@@ -194,6 +195,7 @@ def card_of(prepared: Prepared, decisions: Decisions, weights_sha256: str) -> Ca
         encoder=None if raw.encoder is None else {"sha256": raw.encoder},
         weights={"file": WEIGHTS, "sha256": weights_sha256},
         config=prepared.config.model_dump(mode="json"),
+        outside=prepared.outside.as_json() if prepared.outside is not None and prepared.outside.share else None,
         **decisions.model_dump(),
     )
 

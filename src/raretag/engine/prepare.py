@@ -37,8 +37,10 @@ from raretag.engine.auto import (
 from raretag.engine.batches import logits_of, placed
 from raretag.engine.encode import encoded
 from raretag.engine.fit import Training
+from raretag.engine.prior import believe
 from raretag.labels.counts import groups
 from raretag.labels.store import LabelStore
+from raretag.metrics.outside import Outside
 from raretag.models.assemble import build_backbone, build_model
 from raretag.models.pretrained import digest_of
 from raretag.models.scaling import learn_scale
@@ -62,6 +64,7 @@ class Prepared:
     out_of_fold: Tensor | None = None  # [N, C] logits of the training items by solutions that never saw them
     first_validation: Tensor | None = None  # [V, C] logits of validation items by the fit before `train.refit`
     refitted: dict[str, Any] | None = None  # what the model was then fitted to, for the record
+    outside: Outside | None = None  # what scores from outside mean, where the data has such
     cost: Cost = field(default_factory=Cost)
 
     @property
@@ -77,9 +80,10 @@ class Prepared:
 
     def logits(self, items: Items, read: Callable[[Any], Tensor] | None = None) -> Tensor:
         """[N, C] of the trained model, or what `read` takes from its outputs."""
+        outside = self.outside if read is None else None
         if read is None:
             read = _unchanged if self.training is None else self.training.method.logits
-        return logits_of(
+        found = logits_of(
             self.trained,
             items,
             read,
@@ -88,6 +92,9 @@ class Prepared:
             workers=self.config.train.workers,
             place=lambda inputs: placed(self.fabric, self.model, inputs),
         )
+        if outside is None or not outside.share or self.data.prior is None:
+            return found
+        return outside.added(found, self.data.prior.of(items.labels))
 
 
 def _unchanged(outputs: Tensor) -> Tensor:
@@ -172,6 +179,7 @@ def assembled(begun: Begun, fabric: Fabric, listener: Listener, model: nn.Module
     try_out(model, data, config)
     label_groups = groups(group_counts(data), config.group_edges)
     prepared = Prepared(config, data, statistics, label_groups, raw, fabric, model)
+    prepared.outside = believe(data, learner, listener)
     if isinstance(learner, Solver):
         learner.blocks = blocks_for(config, data.train.inputs)
         prepared.solver = learner

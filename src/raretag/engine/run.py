@@ -26,8 +26,17 @@ from raretag.engine import checkpoint
 from raretag.engine.batches import features_of
 from raretag.engine.checkpoint import Best
 from raretag.engine.fit import Training, fit, stage_of
-from raretag.engine.measure import Measured, card_of, cross_fit, epoch_row, measure_run, solved_row
+from raretag.engine.measure import (
+    Measured,
+    card_of,
+    cross_fit,
+    epoch_row,
+    measure_run,
+    solved_row,
+    validation_logits,
+)
 from raretag.engine.prepare import Prepared, assembled, begin, build_fabric
+from raretag.engine.prior import weigh
 from raretag.engine.ranked import one_process, run_ranked
 from raretag.engine.refit import fit_again, with_refit_decided
 from raretag.runs import evidence
@@ -88,6 +97,8 @@ def run(
     if prepared.config.train.refit is True:
         with prepared.cost.of("fit"):
             fit_again(prepared, history, listener)
+    if prepared.outside is not None:
+        weigh(prepared, validation_logits(prepared), listener)
     measured = measure_run(prepared, history, listener)
     if folder is not None and first:
         write_folder(folder, prepared, measured)

@@ -1,4 +1,4 @@
-r"""Entropy maximisation (EM) and asymmetric pseudo-labels (APL): an unknown label stays unknown until it is surely absent.
+r"""Entropy maximisation (EM) and asymmetric pseudo-labels (APL): unknown stays unknown until it is surely absent.
 
 Zhou et al., "Acknowledging the Unknown for Multi-label Learning with Single Positive Labels", ECCV 2022,
 arXiv:2203.16219.

@@ -22,6 +22,8 @@ Unknown = Literal["ignore", "negative"]
 class ObservedOnly(Complete):
     """An unknown label has no term."""
 
+    plain = True
+
     def forward(self, logits: Tensor, targets: Targets, context: Context) -> Completed:
         return Completed(targets.positive, targets.observed, targets.observed)
 
@@ -31,6 +33,8 @@ class ObservedOnly(Complete):
 
 class UnknownIsNegative(Complete):
     """t = 0 where nobody looked."""
+
+    plain = True
 
     def forward(self, logits: Tensor, targets: Targets, context: Context) -> Completed:
         return Completed(targets.positive, torch.ones_like(targets.observed), targets.observed)
