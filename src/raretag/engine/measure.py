@@ -195,7 +195,7 @@ def card_of(prepared: Prepared, decisions: Decisions, weights_sha256: str) -> Ca
         encoder=None if raw.encoder is None else {"sha256": raw.encoder},
         weights={"file": WEIGHTS, "sha256": weights_sha256},
         config=prepared.config.model_dump(mode="json"),
-        outside=prepared.outside.as_json() if prepared.outside is not None and prepared.outside.share else None,
+        outside=prepared.outside.as_json() if prepared.outside is not None and prepared.outside.counts else None,
         **decisions.model_dump(),
     )
 

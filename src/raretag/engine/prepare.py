@@ -92,7 +92,7 @@ class Prepared:
             workers=self.config.train.workers,
             place=lambda inputs: placed(self.fabric, self.model, inputs),
         )
-        if outside is None or not outside.share or self.data.prior is None:
+        if outside is None or not outside.counts or self.data.prior is None:
             return found
         return outside.added(found, self.data.prior.of(items.labels))
 

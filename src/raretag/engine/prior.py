@@ -7,7 +7,6 @@ the model is there, the items that it was not fitted to decide how much the scor
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from torch import Tensor
@@ -17,7 +16,7 @@ from raretag.core.method import Method
 from raretag.core.objective import BelievedBefore
 from raretag.core.solver import Solver
 from raretag.data.dataset import DataSet
-from raretag.metrics.outside import Outside, choose_share
+from raretag.metrics.outside import Outside, weighed
 
 if TYPE_CHECKING:
     from raretag.engine.prepare import Prepared
@@ -49,15 +48,14 @@ def weigh(prepared: Prepared, logits: Tensor, listener: Listener) -> None:
     if prepared.out_of_fold is not None:
         logits, labels = prepared.out_of_fold, data.train.labels
     scores = prior.of(labels)
-    share, tried = choose_share(outside, logits, scores, labels.targets())
-    prepared.outside = outside = replace(outside, share=share)
+    found = weighed(outside, logits, scores, labels.targets())
+    prepared.outside = found.outside
     if prepared.out_of_fold is not None:
-        prepared.out_of_fold = outside.added(prepared.out_of_fold, scores)
+        prepared.out_of_fold = found.outside.added(prepared.out_of_fold, scores)
     if prepared.first_validation is not None:
-        prepared.first_validation = outside.added(prepared.first_validation, prior.of(data.validation.labels))
-    data.notes["prior"] = {"from": prior.name, "share": share, "mAP_by_share": tried}
-    if share:
-        gain = f"mAP {100 * tried['0']:.1f} without it, {100 * tried[f'{share:g}']:.1f} with it"
-        listener.message(f"prior: {share:g} x its evidence is added to the logits ({gain}, on items not learned from)")
+        prepared.first_validation = found.outside.added(prepared.first_validation, prior.of(data.validation.labels))
+    data.notes["prior"] = {"from": prior.name, "share": found.chosen, "mAP_by_share": found.tried}
+    if found.outside.counts:
+        listener.message(f"prior: {found.sentence}")
     else:
         listener.message("prior: not used beside the model, as it does not help on items that the model did not see")

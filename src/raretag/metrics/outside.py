@@ -6,10 +6,11 @@ Paper and code::
     x      s, or its log odds where all scores lie in [0, 1]; less the label's mean, in units of its deviation
     sigma(a_c + b_c x) = P(marked | x)        Platt scaling of each label, shrunk: see `shrunk_lines`
     e = b_c x, 0 at least in b_c              evidence; 0 where there is no score
-    z' = z + g e                              z: logits of the model
+    z' = z + g_c e,   g_c = g k / (k + n_c)   z: logits of the model;  n_c: positives that it was fitted to
 
 b_c comes from the labels of the training items, which the outside scores never saw: scores that say nothing get a slope
-near 0. g is the smallest of 0, 1/4, 1/2, 1, 2, 4 whose mean average precision is within half a standard error (of the
+near 0. A model knows little of a rare label, so the scores may count more there: k is 10, or infinite. Of g = 0, 1/4,
+1/2, 1, 2, 4 and both k the smallest is taken whose mean average precision is within half a standard error (of the
 paired differences over labels) of the best one, on items that the model was not fitted to. So scores that do not help
 the model get g = 0 and change nothing, however well they do alone; so do those that add less than LEAST_GAIN.
 
@@ -18,7 +19,7 @@ Platt, "Probabilistic Outputs for Support Vector Machines", 1999.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import sqrt
 from typing import Any
 
@@ -34,6 +35,7 @@ from raretag.metrics.precision_curve import average_precision
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 SHARES = (0.0, 0.25, 0.5, 1.0, 2.0, 4.0)  # g
+FEW = (10.0, np.inf)  # k
 WITHIN = 0.5  # standard errors that a smaller g may be below the best
 LEAST_GAIN = 1e-3  # of mean average precision that is worth depending on scores from outside
 MARKED = 0.6  # share of the true positives that are marked, where only positives are: what is usual, not measured
@@ -44,20 +46,20 @@ _LEAST = 1e-3  # a slope below 0 would turn the order of a label around
 
 @dataclass(frozen=True)
 class Outside:
-    """How outside scores become evidence; `share` is g."""
+    """How outside scores become evidence; `share` is g_c."""
 
     odds: bool  # scores are probabilities, of which the log odds count
     centre: Floats  # [C]
     spread: Floats  # [C]
     intercept: Floats  # a [C]
     slope: Floats  # b [C]
-    share: float = 0.0
+    share: Floats  # [C]
 
     @classmethod
-    def fitted(cls, scores: Tensor, targets: Targets) -> Outside:
-        """To scores [N, C], NaN where there is none, of items with these labels."""
+    def fitted(cls, scores: Tensor, targets: Targets, *, may_be_odds: bool = True) -> Outside:
+        """To scores [N, C], NaN where there is none, of items with these labels; they do not count yet."""
         s, given = scores.double().numpy(), ~scores.isnan().numpy()
-        odds = bool(given.any()) and float(s[given].min()) >= 0 and float(s[given].max()) <= 1
+        odds = may_be_odds and bool(given.any()) and float(s[given].min()) >= 0 and float(s[given].max()) <= 1
         x = _unit(s, odds)
         number = np.maximum(given.sum(0), 1)
         centre = np.where(given, x, 0.0).sum(0) / number
@@ -66,7 +68,11 @@ class Outside:
         known = targets.assuming_negatives()
         x = np.where(given, (x - centre) / spread, 0.0)
         intercept, slope = shrunk_lines(x, (known.positive > 0.5).numpy(), known.observed.numpy() & given, weak=True)
-        return cls(odds, centre, spread, intercept, slope)
+        return cls(odds, centre, spread, intercept, slope, np.zeros_like(slope))
+
+    @property
+    def counts(self) -> bool:
+        return bool(self.share.any())
 
     def evidence(self, scores: Tensor) -> Tensor:
         """e [N, C], float32."""
@@ -74,7 +80,7 @@ class Outside:
 
     def added(self, logits: Tensor, scores: Tensor) -> Tensor:
         """z'."""
-        return logits + self.share * self.evidence(scores).to(logits) if self.share else logits
+        return logits + torch.from_numpy(self.share).to(logits) * self.evidence(scores).to(logits)
 
     def posterior(self, scores: Tensor, targets: Targets) -> Tensor:
         """[N, C] probability that an unknown label is there, NaN where there is no score.
@@ -94,36 +100,62 @@ class Outside:
 
     def as_json(self) -> dict[str, Any]:
         spread = [float(one) if np.isfinite(one) else None for one in self.spread]
-        lists = {name: getattr(self, name).tolist() for name in ("centre", "intercept", "slope")}
-        return {"share": self.share, "odds": self.odds, "spread": spread, **lists}
+        lists = {name: getattr(self, name).tolist() for name in ("centre", "intercept", "slope", "share")}
+        return {"odds": self.odds, "spread": spread, **lists}
 
     @classmethod
     def from_json(cls, tree: dict[str, Any]) -> Outside:
         spread = np.array([np.inf if one is None else one for one in tree["spread"]], np.float64)
-        centre, intercept, slope = (np.array(tree[name], np.float64) for name in ("centre", "intercept", "slope"))
-        return cls(bool(tree["odds"]), centre, spread, intercept, slope, float(tree["share"]))
+        names = ("centre", "intercept", "slope", "share")
+        centre, intercept, slope, share = (np.array(tree[name], np.float64) for name in names)
+        return cls(bool(tree["odds"]), centre, spread, intercept, slope, share)
 
 
 def _unit(s: Floats, odds: bool) -> Floats:
     return np.asarray(logit(np.clip(s, _EDGE, 1 - _EDGE))) if odds else s
 
 
-def choose_share(outside: Outside, logits: Tensor, scores: Tensor, targets: Targets) -> tuple[float, dict[str, float]]:
-    """g, and the mean average precision of each that was tried, on items that the model was not fitted to."""
+@dataclass(frozen=True)
+class Weighed:
+    """What held-out items say of outside scores."""
+
+    outside: Outside  # with the share that was chosen
+    chosen: str  # of `tried`
+    tried: dict[str, float]  # mean average precision of each g, and of each g for rare labels only
+
+    @property
+    def sentence(self) -> str:
+        gain = f"mAP {100 * self.tried['0']:.1f} without, {100 * self.tried[self.chosen]:.1f} with"
+        return f"{self.chosen} x their evidence is added to the logits ({gain}, on items not learned from)"
+
+
+def weighed(outside: Outside, logits: Tensor, scores: Tensor, targets: Targets) -> Weighed:
+    """Choose g and k by logits and scores [N, C] of items that the model was not fitted to."""
     known, evidence = targets.assuming_negatives(), outside.evidence(scores).to(logits)
-    some = (known.positive > 0.5).sum(0) >= 2
-    tried = {g: average_precision(logits + g * evidence, known)[some] for g in SHARES}
-    means = {f"{g:g}": float(one.nanmean()) for g, one in tried.items()}
-    if not some.any() or not (scores == scores).any():
-        return 0.0, {}
-    best = max(tried.values(), key=lambda one: float(one.nanmean()))
-    if float((best - tried[0.0]).nanmean()) < LEAST_GAIN:
-        return 0.0, means
-    for g, one in tried.items():
-        apart = (best - one)[~(best - one).isnan()]
-        if float(apart.mean()) <= WITHIN * float(apart.std(unbiased=False)) / sqrt(len(apart)) + 1e-12:
-            return g, means
-    raise AssertionError("the best is close to itself")
+    count = (known.positive > 0.5).sum(0)
+    some = count >= 2
+    shares = {"0": np.zeros(len(count))}
+    for g in SHARES[1:]:
+        for k in FEW:
+            rare = 1.0 if k == np.inf else k / (k + count.double().numpy())
+            shares[f"{g:g}" if k == np.inf else f"{g:g} (less for frequent labels)"] = g * rare * np.ones(len(count))
+    if not some.any() or scores.isnan().all():
+        return Weighed(outside, "0", {})
+    tried = {
+        name: average_precision(logits + torch.from_numpy(share).to(logits) * evidence, known)[some]
+        for name, share in shares.items()
+    }
+    means = {name: float(one.nanmean()) for name, one in tried.items()}
+    best = tried[max(means, key=lambda name: means[name])]
+    if float((best - tried["0"]).nanmean()) < LEAST_GAIN:
+        return Weighed(outside, "0", means)
+    chosen = next(name for name, one in tried.items() if _is_close(best, one))
+    return Weighed(replace(outside, share=shares[chosen]), chosen, means)
+
+
+def _is_close(best: Tensor, other: Tensor) -> bool:
+    apart = (best - other)[~(best - other).isnan()]
+    return float(apart.mean()) <= WITHIN * float(apart.std(unbiased=False)) / sqrt(len(apart)) + 1e-12
 
 
 def shrunk_lines(z: Floats, marked: Bools, counted: Bools, *, weak: bool = False) -> tuple[Floats, Floats]:

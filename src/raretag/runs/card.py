@@ -196,18 +196,18 @@ def _trouble(card: dict[str, Any]) -> str | None:
         return "a calibration.scale is not above 0"
     outside = card.get("outside")
     if outside is not None and not _fits(outside, len(labels)):
-        return "outside has not one spread, centre, intercept and slope for each label"
+        return "outside has not one spread, centre, intercept, slope and share for each label"
     return trouble_about(card)
 
 
 def _fits(outside: Any, labels: int) -> bool:
     if not isinstance(outside, dict):
         return False
-    lists = [outside.get(name) for name in ("centre", "intercept", "slope", "spread")]
+    lists = [outside.get(name) for name in ("centre", "intercept", "slope", "share", "spread")]
     if not all(isinstance(some, list) and len(some) == labels for some in lists):
         return False
-    numbers = [outside.get("share"), *(one for some in lists[:3] for one in some)]
-    numbers += [one for one in lists[3] if one is not None]  # a score that never changes has no spread
+    numbers = [one for some in lists[:4] for one in some]
+    numbers += [one for one in lists[4] if one is not None]  # a score that never changes has no spread
     return all(isinstance(one, (int, float)) and math.isfinite(one) for one in numbers)
 
 
