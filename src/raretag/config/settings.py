@@ -61,6 +61,10 @@ class Data(Named):
     tail_power: float = Field(6.0, gt=0, description="for pareto: how fast the tail falls")
     corrections: str | None = Field(None, description="a CSV of item, label, state that `raretag labels apply` wrote")
     prior: str | None = Field(None, description="a file of item, label, score: scores from outside (data/prior.py)")
+    label_texts: str = Field(
+        "auto",
+        description="what labels mean, where items are texts: names, a file of label, text, or none; auto: names",
+    )
     prepare: Literal["auto", "raw", "counts", "dense", "rows", "standardised"] = Field(
         "auto", description="feature vectors to one scale, learned from training items; raw leaves them as they are"
     )
@@ -236,6 +240,9 @@ def with_texts_of_old_runs(tree: dict[str, Any]) -> dict[str, Any]:
     """A run writes all settings, with how texts became vectors; the oldest runs had one way and did not say so."""
     data = tree.get("data")
     written_by_a_run = {"data", "method", "model", "sampler", "train", "seed"} <= tree.keys()
+    if written_by_a_run and isinstance(data, dict) and "label_texts" not in data:
+        data = {**data, "label_texts": "none"}
+        tree = {**tree, "data": data}
     if not written_by_a_run or not isinstance(data, dict) or "representation" in data:
         return tree
     words = _WORDS_OF_OLD_RUNS.get(data.get("name", ""))

@@ -26,6 +26,7 @@ from raretag.engine import checkpoint
 from raretag.engine.batches import features_of
 from raretag.engine.checkpoint import Best
 from raretag.engine.fit import Training, fit, stage_of
+from raretag.engine.label_texts import listen
 from raretag.engine.measure import (
     Measured,
     card_of,
@@ -97,6 +98,7 @@ def run(
     if prepared.config.train.refit is True:
         with prepared.cost.of("fit"):
             fit_again(prepared, history, listener)
+    listen(prepared, listener)
     if prepared.outside is not None:
         weigh(prepared, validation_logits(prepared), listener)
     measured = measure_run(prepared, history, listener)
