@@ -115,3 +115,48 @@ FILLS: dict[str, tuple[str, ...]] = {
     "two_way": ("complete",),
     "weak_negative": ("complete", "weigh", "score", "reduce"),
 }
+
+# What each method needs when no option is set; a test compares with the objects.
+NEEDS: dict[str, tuple[str, ...]] = {
+    "nothing": (  # logits and labels alone
+        "assume_negative",
+        "asymmetric",
+        "binary_cross_entropy",
+        "decoupled_softmax",
+        "focal",
+        "hill",
+        "ignore_likely",
+        "label_smoothing",
+        "pseudo_label",
+        "splc",
+        "two_way",
+        "weak_negative",
+    ),
+    "counts": (  # the counts of the labels
+        "class_balanced",
+        "combined",
+        "distribution_balanced",
+        "expected_positive",
+        "inverse_frequency",
+        "large_loss",
+        "ldam",
+        "logit_shift",
+        "multi_focal",
+        "negative_tolerant",
+        "partial_asymmetric",
+        "rebalanced",
+        "reflective_correction",
+    ),
+    "items": (  # the row numbers of items: it remembers them, or draws for each
+        "dynamic_pseudo_labels",
+        "entropy_maximisation",
+        "partial_label_masking",
+        "role",
+    ),
+    "model": (  # a head, branches or stages of its own
+        "comic",
+        "lws",
+        "ml_gcn",
+        "oltr",
+    ),
+}

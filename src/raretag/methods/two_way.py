@@ -1,5 +1,4 @@
-r"""Two-way loss: the lowest positive against the highest negative, among the labels of an item and among the items of a
-label.
+r"""Two-way loss: positives against negatives, among the labels of an item and among the items of a label.
 
 Kobayashi, "Two-way Multi-Label Loss", CVPR 2023.
 
