@@ -63,7 +63,7 @@ def listen(prepared: Prepared, listener: Listener) -> None:
     """Move the weights of a fitted head towards the vectors of its labels' texts, as far as held-out items say."""
     setting, labels = prepared.config.data.label_texts, prepared.data.train.labels
     line = getattr(prepared.model.get_submodule("head"), "classify", None) if prepared.out_of_fold is not None else None
-    if setting == "none" or (setting == "auto" and (line is None or not has_encoder(prepared.raw.description))):
+    if setting == "auto" and line is None:
         return
     if prepared.out_of_fold is None or not isinstance(line, nn.Linear):
         raise UserError(
@@ -84,11 +84,6 @@ def listen(prepared: Prepared, listener: Listener) -> None:
     with torch.no_grad():
         line.weight += factor[:, None] * u.to(line.weight)
         line.bias -= factor * torch.from_numpy(found.outside.centre).to(line.bias)
-
-
-def has_encoder(description: Mapping[str, Any]) -> bool:
-    """Whether texts are compared by what they mean, not by their words alone."""
-    return description.get("kind") == "encoder" or "encoder" in description.get("parts", {})
 
 
 @torch.no_grad()

@@ -6,7 +6,7 @@ import os
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from lightning_fabric import Fabric
@@ -37,15 +37,16 @@ from raretag.engine.auto import (
 from raretag.engine.batches import logits_of, placed
 from raretag.engine.encode import encoded
 from raretag.engine.fit import Training
-from raretag.engine.prior import believe
 from raretag.labels.counts import groups
 from raretag.labels.store import LabelStore
-from raretag.metrics.outside import Outside
 from raretag.models.assemble import build_backbone, build_model
 from raretag.models.pretrained import digest_of
 from raretag.models.scaling import learn_scale
 from raretag.runs.card import RawInputs
 from raretag.runs.cost import Cost
+
+if TYPE_CHECKING:
+    from raretag.metrics.outside import Outside
 
 
 @dataclass
@@ -179,7 +180,10 @@ def assembled(begun: Begun, fabric: Fabric, listener: Listener, model: nn.Module
     try_out(model, data, config)
     label_groups = groups(group_counts(data), config.group_edges)
     prepared = Prepared(config, data, statistics, label_groups, raw, fabric, model)
-    prepared.outside = believe(data, learner, listener)
+    if data.prior is not None:
+        from raretag.engine.prior import believe  # most data has none
+
+        prepared.outside = believe(data, data.prior, learner, listener)
     if isinstance(learner, Solver):
         learner.blocks = blocks_for(config, data.train.inputs)
         prepared.solver = learner

@@ -16,17 +16,16 @@ from raretag.core.method import Method
 from raretag.core.objective import BelievedBefore
 from raretag.core.solver import Solver
 from raretag.data.dataset import DataSet
+from raretag.data.prior import Prior
 from raretag.metrics.outside import Outside, weighed
 
 if TYPE_CHECKING:
     from raretag.engine.prepare import Prepared
 
 
-def believe(data: DataSet, learner: Method | Solver, listener: Listener) -> Outside | None:
+def believe(data: DataSet, prior: Prior, learner: Method | Solver, listener: Listener) -> Outside:
     """Before training: what the scores mean; a method that learns by steps learns what they say of unknown labels."""
-    if data.prior is None:
-        return None
-    scores, targets = data.prior.of(data.train.labels), data.train.labels.targets()
+    scores, targets = prior.of(data.train.labels), data.train.labels.targets()
     outside = Outside.fitted(scores, targets)
     if isinstance(learner, Method) and learner.objective.complete.plain and bool(targets.unknown.any()):
         beliefs = outside.posterior(scores, targets)

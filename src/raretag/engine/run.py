@@ -26,7 +26,6 @@ from raretag.engine import checkpoint
 from raretag.engine.batches import features_of
 from raretag.engine.checkpoint import Best
 from raretag.engine.fit import Training, fit, stage_of
-from raretag.engine.label_texts import listen
 from raretag.engine.measure import (
     Measured,
     card_of,
@@ -37,7 +36,6 @@ from raretag.engine.measure import (
     validation_logits,
 )
 from raretag.engine.prepare import Prepared, assembled, begin, build_fabric
-from raretag.engine.prior import weigh
 from raretag.engine.ranked import one_process, run_ranked
 from raretag.engine.refit import fit_again, with_refit_decided
 from raretag.runs import evidence
@@ -98,8 +96,14 @@ def run(
     if prepared.config.train.refit is True:
         with prepared.cost.of("fit"):
             fit_again(prepared, history, listener)
-    listen(prepared, listener)
+    texts = prepared.config.data.label_texts
+    if texts not in ("auto", "none") or (texts == "auto" and prepared.raw.has_encoder):
+        from raretag.engine.label_texts import listen  # most data has no texts
+
+        listen(prepared, listener)
     if prepared.outside is not None:
+        from raretag.engine.prior import weigh
+
         weigh(prepared, validation_logits(prepared), listener)
     measured = measure_run(prepared, history, listener)
     if folder is not None and first:

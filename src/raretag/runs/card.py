@@ -41,6 +41,11 @@ class RawInputs:
     columns: dict[str, Any]  # of a table: which column is what
     encoder: str | None = None  # hash of a frozen encoder's weights
 
+    @property
+    def has_encoder(self) -> bool:
+        """Whether items are texts that are compared by what they mean, not by their words alone."""
+        return self.description.get("kind") == "encoder" or "encoder" in self.description.get("parts", {})
+
     @classmethod
     def of(cls, data: DataSet) -> RawInputs:
         inputs = data.train.inputs

@@ -15,7 +15,6 @@ from torch import Tensor, nn
 from raretag.core import registry
 from raretag.core.errors import UserError
 from raretag.core.protocols import Inputs
-from raretag.metrics.outside import Outside
 from raretag.runs.card import RANKED, Card, format_of, read_card
 from raretag.serve.network import Network, load_network, network_of
 from raretag.serve.predictions import Predictions
@@ -160,7 +159,8 @@ class Model:
 
     def _outside(self, prior: Any) -> Callable[[Sequence[str], range, Tensor], Tensor]:
         """Adds what scores from outside say of some items, by their ids, or by their rows where it is an array."""
-        from raretag.data.prior import Prior
+        from raretag.data.prior import Prior  # most models read none
+        from raretag.metrics.outside import Outside
 
         if self.card.outside is None:
             raise UserError("the model does not use scores from outside: it was trained without, or they did not help")
