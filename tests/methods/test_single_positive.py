@@ -1,12 +1,15 @@
-"""What methods for single positive labels remember: pseudo-negatives that grow in number, and corrections for good."""
+"""Single positive labels: what methods for them remember, and a validation part that knows no more than training."""
 
 from __future__ import annotations
 
 import torch
 
+from raretag.config.settings import compose
 from raretag.core.context import Context
 from raretag.core.method import Method, build_method
 from raretag.core.targets import LabelStatistics, Targets
+from raretag.data.sources import load
+from raretag.metrics.precision_curve import average_precision
 
 ITEMS, EPOCHS = 40, 10
 INDEX = torch.arange(ITEMS)
@@ -76,3 +79,24 @@ def test_what_is_corrected_for_a_step_is_forgotten() -> None:
     an_epoch(method, 2)
     assert int((completed(method, epoch=2) > 0).sum() - OBSERVED.sum()) == 8
     assert torch.equal(completed(method, epoch=0), TARGETS.positive)
+
+
+def test_validation_may_know_no_more_than_training() -> None:
+    settings = ["data.name=digits", "data.hide=spl", "data.largest=40"]
+    whole = load(compose(None, settings).data, 0)
+    honest = load(compose(None, [*settings, "data.hide_validation=true"]).data, 0)
+    assert whole.validation.labels.targets().observed.all()
+    seen = honest.validation.labels.targets()
+    assert (seen.observed.sum(1) <= 1).all()
+    assert (seen.positive <= whole.validation.labels.targets().positive).all()
+    assert torch.equal(honest.train.labels.targets().positive, whole.train.labels.targets().positive)
+    assert honest.test.labels.targets().observed.all()
+
+
+def test_a_validation_part_of_positives_alone_tells_good_models_from_bad() -> None:
+    """Unknown labels count as negatives there, or every ranking would be perfect."""
+    targets = Targets.from_dense([[1.0], [float("nan")], [float("nan")], [1.0]])
+    good, bad = (torch.tensor([[z] for z in some]) for some in ([2.0, 0.0, 1.0, 3.0], [0.0, 2.0, 3.0, 1.0]))
+    known = targets.assuming_negatives()
+    assert float(average_precision(good, targets)) == float(average_precision(bad, targets)) == 1.0
+    assert float(average_precision(good, known)) > float(average_precision(bad, known))

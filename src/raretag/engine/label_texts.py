@@ -24,6 +24,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from raretag.core import processes
 from raretag.core.errors import UserError
 from raretag.core.listener import Listener
 from raretag.data.inputs.described import maker_of
@@ -34,6 +35,7 @@ from raretag.engine.prepare import Prepared
 from raretag.metrics.outside import Outside, weighed
 
 NAMES = "names"  # data.label_texts: the labels' own names
+LINEAR = ("linear", "blended")  # heads with a linear part, `classify`
 
 
 def texts_of(setting: str, names: tuple[str, ...]) -> dict[str, str]:
@@ -62,14 +64,16 @@ def texts_of(setting: str, names: tuple[str, ...]) -> dict[str, str]:
 def listen(prepared: Prepared, listener: Listener) -> None:
     """Move the weights of a fitted head towards the vectors of its labels' texts, as far as held-out items say."""
     setting, labels = prepared.config.data.label_texts, prepared.data.train.labels
-    line = getattr(prepared.model.get_submodule("head"), "classify", None) if prepared.out_of_fold is not None else None
-    if setting == "auto" and line is None:
+    linear = prepared.out_of_fold is not None and prepared.config.head.name in LINEAR
+    if setting == "auto" and not linear:
         return
-    if prepared.out_of_fold is None or not isinstance(line, nn.Linear):
+    if prepared.out_of_fold is None or not linear:
         raise UserError(
             "data.label_texts needs a method that is linear in the items' vectors and has held-out scores, such as "
             f"blend; {prepared.config.method.name} is not"
         )
+    line = prepared.model.get_submodule("head").get_submodule("classify")
+    assert isinstance(line, nn.Linear)
     u = label_vectors(prepared, texts_of(NAMES if setting == "auto" else setting, labels.names), labels.names)
     scores = similarities(prepared, u)
     targets = labels.targets()
@@ -109,4 +113,4 @@ def similarities(prepared: Prepared, u: Tensor) -> Tensor:
     rows = 4 * prepared.config.train.batch_size
     for x, _ in features_of(prepared.model, prepared.data.train, prepared.fabric, rows, keep_sparse=True):
         parts.append(x.float().cpu() @ u.T if isinstance(x, Tensor) else torch.from_numpy(x @ np.asarray(u.T)).float())
-    return torch.cat(parts)
+    return processes.rows(torch.cat(parts))

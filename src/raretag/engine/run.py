@@ -79,6 +79,8 @@ def run(
     with cost.of("load"):
         begun = begin(config, fabric, listener, data, method, own_model=model is not None)
     if isinstance(begun.learner, Ranker):
+        if begun.data.prior is not None:
+            raise UserError(f"{begun.config.method.name} ranks labels and uses no data.prior; try --method blend")
         return run_ranked(begun, folder, resume=resume, listener=listener, loggers=loggers)
     with cost.of("load"):
         prepared = assembled(begun, fabric, listener, model)

@@ -126,7 +126,7 @@ class Weighed:
     @property
     def sentence(self) -> str:
         gain = f"mAP {100 * self.tried['0']:.1f} without, {100 * self.tried[self.chosen]:.1f} with"
-        return f"{self.chosen} x their evidence is added to the logits ({gain}, on items not learned from)"
+        return f"evidence is added to the logits, times {self.chosen} ({gain}, on items not learned from)"
 
 
 def weighed(outside: Outside, logits: Tensor, scores: Tensor, targets: Targets) -> Weighed:
@@ -138,7 +138,7 @@ def weighed(outside: Outside, logits: Tensor, scores: Tensor, targets: Targets) 
     for g in SHARES[1:]:
         for k in FEW:
             rare = 1.0 if k == np.inf else k / (k + count.double().numpy())
-            shares[f"{g:g}" if k == np.inf else f"{g:g} (less for frequent labels)"] = g * rare * np.ones(len(count))
+            shares[f"{g:g}" if k == np.inf else f"{g:g}, less for frequent labels"] = g * rare * np.ones(len(count))
     if not some.any() or scores.isnan().all():
         return Weighed(outside, "0", {})
     tried = {

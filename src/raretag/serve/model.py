@@ -153,7 +153,7 @@ class Model:
         for count, block in reader.blocks(self.block_rows, skip):
             logits = self.logits(block.inputs, batch_size)
             if outside is not None:
-                logits = outside(block.ids, range(done, done + len(block.ids)), logits)
+                logits = outside(block.ids, range(done, done + count), logits)
             done += count
             yield count, self.decide(block.ids, logits)
 
@@ -175,6 +175,8 @@ class Model:
         def by_row(ids: Sequence[str], rows: range, logits: Tensor) -> Tensor:
             if rows.stop > len(values):
                 raise UserError(f"prior has {len(values)} rows; expected one for each item")
+            if len(rows) > len(ids):
+                raise UserError("an array of scores does not fit where items are skipped; give a file with their ids")
             return how.added(logits, values[rows.start : rows.stop])
 
         return by_row
