@@ -17,7 +17,8 @@ from raretag.core.listener import Listener
 from raretag.core.objective import BelievedBefore
 from raretag.core.targets import Targets
 from raretag.data.prior import Prior
-from raretag.metrics.outside import MARKED, Outside, weighed
+from raretag.metrics.decision_cuts import MARKED
+from raretag.metrics.outside import Outside, weighed
 from raretag.metrics.precision_curve import average_precision
 from raretag.objective.completions import UnknownIsNegative
 

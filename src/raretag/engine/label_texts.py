@@ -17,6 +17,7 @@ It needs texts as items and a head that is linear in their vectors: that of `ble
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -78,7 +79,8 @@ def listen(prepared: Prepared, listener: Listener) -> None:
     scores = similarities(prepared, u)
     targets = labels.targets()
     found = weighed(Outside.fitted(scores, targets, may_be_odds=False), prepared.out_of_fold, scores, targets)
-    prepared.data.notes["label_texts"] = {"share": found.chosen, "mAP_by_share": found.tried}
+    note = {"share": found.chosen, "mAP_by_share": found.tried}
+    prepared.data = replace(prepared.data, notes={**prepared.data.notes, "label_texts": note})
     if not found.outside.counts:
         listener.message("label texts: not used, as they do not help on items that the model did not see")
         return

@@ -7,6 +7,7 @@ the model is there, the items that it was not fitted to decide how much the scor
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from torch import Tensor
@@ -53,7 +54,8 @@ def weigh(prepared: Prepared, logits: Tensor, listener: Listener) -> None:
         prepared.out_of_fold = found.outside.added(prepared.out_of_fold, scores)
     if prepared.first_validation is not None:
         prepared.first_validation = found.outside.added(prepared.first_validation, prior.of(data.validation.labels))
-    data.notes["prior"] = {"from": prior.name, "share": found.chosen, "mAP_by_share": found.tried}
+    note = {"from": prior.name, "share": found.chosen, "mAP_by_share": found.tried}
+    prepared.data = replace(data, notes={**data.notes, "prior": note})
     if found.outside.counts:
         listener.message(f"prior: {found.sentence}")
     else:

@@ -30,6 +30,7 @@ from scipy.special import expit, logit
 from torch import Tensor
 
 from raretag.core.targets import Targets
+from raretag.metrics.decision_cuts import MARKED
 from raretag.metrics.precision_curve import average_precision
 
 Floats = NDArray[np.float64]
@@ -38,7 +39,6 @@ SHARES = (0.0, 0.25, 0.5, 1.0, 2.0, 4.0)  # g
 FEW = (10.0, np.inf)  # k
 WITHIN = 0.5  # standard errors that a smaller g may be below the best
 LEAST_GAIN = 1e-3  # of mean average precision that is worth depending on scores from outside
-MARKED = 0.6  # share of the true positives that are marked, where only positives are: what is usual, not measured
 _EDGE = 1e-4  # probabilities nearer to 0 or 1 than this have no larger log odds
 _WIDE, _SLOPE = 3.0, 0.3  # prior deviations of an intercept, and of a slope as a share of the mean slope
 _LEAST = 1e-3  # a slope below 0 would turn the order of a label around
