@@ -73,6 +73,7 @@ def train(
     overwrite: bool = False,
     resume: bool = False,
     listener: Listener | None = None,
+    prior: Any = None,
     **settings: Any,
 ) -> Run:
     """Train, measure, and return the run; with `out` it is also written into a folder.
@@ -85,6 +86,8 @@ def train(
             of them, or a loss of your own: a function of (logits, targets) that gives a number.
         out: The folder of the run; `overwrite` replaces one that exists, `resume` continues it.
         listener: Gets messages and progress. None: a progress bar.
+        prior: Scores from outside: a file of item, label, score; for a pair (X, Y) also an array [items, labels] with
+            NaN where there is none.
         settings: As on the command line: epochs=5 or batch_size=64 (of the section `train`), seed=1, and whole
             sections such as sampler="class_aware" or head={"name": "cosine", "scale": 20.0}.
 
@@ -102,8 +105,11 @@ def train(
     named = method if isinstance(method, (str, Mapping)) else _name_of(method)
     sections = {"model": model} if isinstance(model, (str, Mapping)) else {}
     config = configuration(data, named, {**sections, **settings})
+    given = _data_set(data, prior)
+    if prior is not None and given is None:
+        config = config.model_copy(update={"data": config.data.model_copy(update={"prior": str(prior)})})
     brought: dict[str, Any] = {
-        "data": _data_set(data),
+        "data": given,
         "model": model if isinstance(model, nn.Module) else None,
         "method": own,
         "resume": resume,
@@ -183,17 +189,21 @@ def configuration(data: Any, method: str | Mapping[str, Any], settings: Mapping[
 _NAMED = ("data", "encoder", "model", "branches", "head", "sampler")
 
 
-def _data_set(data: Data) -> DataSet | None:
+def _data_set(data: Data, prior: Any = None) -> DataSet | None:
     """None: the configuration names the data."""
     if isinstance(data, (str, Path, Mapping)):
+        if prior is not None and not isinstance(prior, (str, Path)):
+            raise UserError("prior is an array, but the data is read from a file: give a file of item, label, score")
         return None
     if isinstance(data, DataSet):
-        return data
+        from raretag.data.sources import with_prior
+
+        return data if prior is None else with_prior(data, prior)
     if isinstance(data, tuple) and len(data) == 2:
         from raretag.data import from_arrays
 
         inputs, labels = data
-        return from_arrays(inputs, labels)
+        return from_arrays(inputs, labels, prior=prior)
     raise UserError(
         f"data is a {type(data).__name__}; expected a data set from raretag.data, a pair (X, Y), a file or a name"
     )

@@ -100,7 +100,7 @@ def test_blocks_give_the_plain_numbers(case: Case, options: Options, dtype: torc
 
 def test_every_method_of_the_catalogue_takes_the_quick_way() -> None:
     logits, targets, index, positives = a_batch()
-    for name in CASES:
+    for name in CASES.keys() - {"decoupled_softmax", "two_way"}:  # what a label costs there hangs on its whole row
         objective = make(name, {}, positives).objective
         assert fused.ratio(objective, logits.requires_grad_(), targets, Context(index, 3, EPOCHS)) is not None, name
 

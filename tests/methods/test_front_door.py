@@ -39,7 +39,7 @@ def test_a_class_is_a_loss(name, kind):
 @every_class
 def test_a_context_is_needed_by_methods_that_remember_items_only(name, kind):
     method = made(kind)
-    if name in ("role", "dynamic_pseudo_labels", "partial_label_masking"):
+    if name in ("role", "dynamic_pseudo_labels", "partial_label_masking", "entropy_maximisation"):
         with pytest.raises(UserError, match=r"remembers items: pass Context\(index=rows"):
             method(torch.zeros(2, 3), TARGETS)
     else:

@@ -64,6 +64,15 @@ def test_cosine_is_the_scaled_cosine(squash: bool) -> None:
         assert logits == pytest.approx(expected)
 
 
+def test_boosted_multiplies_the_positive_evidence_of_each_place() -> None:
+    head = make("boosted", alpha=3.0)
+    maps = torch.randn(2, FEATURES, 2, 3, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+    weight, bias = head.classify.weight.tolist(), head.classify.bias.tolist()
+    for image, logits in zip(maps.flatten(2).transpose(1, 2).tolist(), head(maps).tolist(), strict=True):
+        evidence = [[dot(w, place) + b for place in image] for w, b in zip(weight, bias, strict=True)]
+        assert logits == pytest.approx([sum(3 * a if a > 0 else a for a in row) / 6 for row in evidence])
+
+
 def test_cosine_has_a_gradient_for_features_of_length_zero() -> None:
     for squash in (False, True):
         zero = torch.zeros(1, FEATURES, dtype=torch.float64, requires_grad=True)

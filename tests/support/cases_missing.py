@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from math import log
+from math import exp, log
 
-from support.method_table import BCE, IGNORE, Label, Same, asymmetric, case, cross_entropy, focal, sigmoid
+from support.method_table import BCE, IGNORE, Batch, Label, Same, asymmetric, case, cross_entropy, focal, sigmoid
 
 
 @case(BCE, {"unknown": "negative"}, {"reduce": "rows"}, {"reduce": "sum"}, {"reduce": "kept"}, unknown="ignore")
@@ -139,3 +139,25 @@ def _(
             return None
     row = 1 + 1 / (1 + sum(y is not None for y in at.batch.y[at.row])) if mode == "ignore_normalize" else 1
     return row * asymmetric(at.p, at.y, gamma_pos, gamma_neg if at.observed else gamma_unknown, margin)
+
+
+@case("decoupled_softmax", IGNORE, {"average_positives": False}, {"reduce": "entries"}, reduce="rows")
+def _(at: Label, average_positives=True) -> float:
+    y, z = at.batch.y[at.row], at.batch.z[at.row]
+    against = sum(exp(z[c]) for c in range(len(z)) if y[c] == 0.0)
+    if not at.y:
+        return 0.0
+    return -log(exp(at.z) / (exp(at.z) + against)) / (len(at.row_positives) if average_positives else 1)
+
+
+@case("two_way", IGNORE, {"temperature": 1.0, "negative_temperature": 0.5}, whole=True)
+def _(batch: Batch, temperature=4.0, negative_temperature=1.0) -> float:
+    def price(pairs: list[tuple[float, float | None]]) -> float | None:
+        low = sum(exp(-z / temperature) for z, y in pairs if y == 1.0)
+        high = sum(exp(z / negative_temperature) for z, y in pairs if y == 0.0)
+        return log(1 + high**negative_temperature * low**temperature) if low else None
+
+    rows = [price(list(zip(*row, strict=True))) for row in zip(batch.z, batch.y, strict=True)]
+    columns = [price([(z[c], y[c]) for z, y in zip(batch.z, batch.y, strict=True)]) for c in range(batch.shape[1])]
+    found = [[one for one in way if one is not None] for way in (rows, columns)]
+    return sum(sum(way) / max(1, len(way)) for way in found)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from math import exp, log
+from math import ceil, exp, log
 from struct import pack, unpack
 
 from raretag.core import chance
@@ -203,3 +203,38 @@ def _(
     if base == BCE:
         return cross_entropy(at.p, y) if at.observed or added else None
     return factor * multi_focal(at, y, z_margin=margin if at.observed else 0.0)[0]
+
+
+@case(
+    "entropy_maximisation",
+    {"alpha": 0.5, "beta": 0.3, "theta": 0.5, "warm_up": 0.0},
+    {"pseudo_labels": False},
+    same=[Same({"alpha": 0.0}, BCE), Same({"alpha": 0.0, "pseudo_labels": False, "beta": 3.0}, BCE)],
+    unknown=None,
+)
+def _(at: Label, alpha=0.2, beta=0.02, theta=0.9, warm_up=0.5, pseudo_labels=True) -> float:
+    if at.observed:
+        return cross_entropy(at.p, at.y)
+    return -alpha * cross_entropy(at.p, at.p)
+
+
+@case(
+    "large_loss",
+    {"delta": 0.1},
+    {"scheme": "correct", "delta": 0.07},
+    {"scheme": "permanent", "delta": 0.3, "reduce": "sum"},
+    {"scheme": "reject", "delta": 0.2, "reduce": "kept"},
+    same=[Same({"delta": 0.0}, "assume_negative"), Same({"delta": 0.0, "scheme": "permanent"}, "assume_negative")],
+    epochs=(0, 1, 4),
+    unknown=None,
+)
+def _(at: Label, scheme="reject", delta=None) -> float | None:
+    rows, labels = at.batch.shape
+    delta = {"reject": 0.005, "correct": 0.002, "permanent": 0.001}[scheme] if delta is None else delta
+    times = min(1, at.batch.epoch) if scheme == "permanent" else at.batch.epoch
+    number = ceil(round(rows * labels * delta * times, 6))
+    unknown = [z for i, row in enumerate(at.batch.z) for c, z in enumerate(row) if at.batch.y[i][c] is None]
+    large = not at.observed and at.z in sorted(unknown, reverse=True)[:number]
+    if large and scheme == "reject":
+        return None
+    return cross_entropy(at.p, 1.0 if large else at.y)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -36,6 +36,72 @@ FITTED = {  # rooms whose names `--method` takes too
     "solvers": "Solvers, which are fitted without training steps",
     "ranking": "Rankers, which are fitted without training steps and suit very many labels",
 }
+NEEDS = {  # headings of `raretag list methods`, in the order of how much a method asks for
+    "nothing": "Methods that need logits and labels alone",
+    "counts": "Methods that need the counts of the labels (a run has them)",
+    "items": "Methods that remember items, or draw by them: they need row numbers (a run has them)",
+    "model": "Methods with a head, branches or stages of their own",
+}
+WON = {  # plans with a page in docs/benchmarks in which it had the best mAP of a section at least; a test compares
+    "asymmetric": (
+        "zhang_3",
+        "zhang_4",
+        "zhang_5",
+    ),
+    "binary_cross_entropy": (
+        "plm_1",
+        "zhang_4",
+    ),
+    "blend": (
+        "default",
+        "default_texts",
+    ),
+    "combined": ("combinations",),
+    "comic": (
+        "against_papers",
+        "comic_2",
+        "comic_4",
+        "comic_5",
+    ),
+    "committee": (
+        "against_papers",
+        "db_1_images",
+        "papers_tuned",
+        "recipe",
+        "recipe_unseen",
+    ),
+    "distribution_balanced": (
+        "comic_3",
+        "papers_tuned",
+    ),
+    "dynamic_pseudo_labels": (
+        "comic_1",
+        "hidden_positives",
+        "zhang_7",
+    ),
+    "focal": (
+        "plm_3",
+        "zhang_4",
+        "zhang_5",
+        "zhang_6",
+    ),
+    "ignore_likely": (
+        "comic_3",
+        "zhang_4",
+        "zhang_5",
+        "zhang_6",
+    ),
+    "logistic_regression": (
+        "db_1",
+        "zhang_3",
+    ),
+    "role": ("zhang_3",),
+    "weak_negative": (
+        "zhang_4",
+        "zhang_5",
+        "zhang_6",
+    ),
+}
 ROOMS = {"encoders": "models", "heads": "models.heads", "samplers": "sampling"}  # where it is not the kind's own name
 
 
@@ -51,7 +117,15 @@ def list_(
         if name in FITTED and not plain:
             gap = "\n" if kind is Kind.methods else ""
             screen().print(f"{gap}{FITTED[name]} (--method NAME, too):")
-        list_room(name, plain=plain)
+        if name == "methods" and not plain:
+            list_methods()
+        else:
+            list_room(name, plain=plain)
+    if not plain and kind is Kind.methods:
+        screen().print(
+            "\nScores from outside, of another model, of rules or of annotators, go with all of them: "
+            "--set data.prior=FILE (docs/prior.md)"
+        )
     if not plain and kind is Kind.data:
         root = os.environ.get("RARETAG_DATA")
         screen().print(f"\nfolder of named data sets: {root or 'not set; set RARETAG_DATA or data.root'}")
@@ -62,15 +136,33 @@ def list_(
         )
 
 
-def list_room(kind: str, *, plain: bool) -> None:
-    from rich.table import Table
+def list_methods() -> None:
+    """By what they need; those of other packages, of which that is not known, at the end."""
+    from raretag import methods
+    from raretag.core import registry
 
+    entries = {entry.name: entry for entry in registry.entries("methods")}
+    for number, (needs, heading) in enumerate(NEEDS.items()):
+        screen().print(("\n" if number else "") + f"{heading}:")
+        print_table("methods", [entries.pop(name) for name in methods.NEEDS[needs]])
+    if entries:
+        screen().print("\nMethods of other packages:")
+        print_table("methods", list(entries.values()))
+
+
+def list_room(kind: str, *, plain: bool) -> None:
     from raretag.core import registry
 
     entries = registry.entries(ROOMS.get(kind, kind))
     if plain:
         print("\n".join(entry.name for entry in entries))
-        return
+    else:
+        print_table(kind, entries)
+
+
+def print_table(kind: str, entries: Sequence[Entry]) -> None:
+    from rich.table import Table
+
     console = screen()
     if not console.is_terminal:  # into a file or a pipe: wide enough for one line each
         console.width = 260
@@ -102,11 +194,15 @@ def no_columns(entry: Entry) -> dict[str, str]:
 def of_method(entry: Entry) -> dict[str, str]:
     from raretag.methods import FILLS
 
-    return {"from": cited(entry.source), "fills": " ".join(FILLS.get(entry.name, ()))}
+    return {
+        "from": cited(entry.source),
+        "won in": " ".join(WON.get(entry.name, ())),
+        "fills": " ".join(FILLS.get(entry.name, ())),
+    }
 
 
 def of_solver(entry: Entry) -> dict[str, str]:
-    return {"from": cited(entry.source)}
+    return {"from": cited(entry.source), "won in": " ".join(WON.get(entry.name, ()))}
 
 
 def of_figure(entry: Entry) -> dict[str, str]:

@@ -7,7 +7,7 @@ import sys
 from contextlib import nullcontext
 from enum import Enum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -46,6 +46,9 @@ def predict(
         Path | None, typer.Option(help="Folder that image paths of the table are relative to; default: the table's.")
     ] = None,
     encoder: Annotated[Path | None, typer.Option(help="Folder of the sentence encoder, if it has moved.")] = None,
+    prior: Annotated[
+        Path | None, typer.Option(help="A file of item, label, score, if the model was trained with data.prior.")
+    ] = None,
     allow_outside: Annotated[
         bool, typer.Option("--allow-outside", help="Image paths of the table may leave the folder.")
     ] = False,
@@ -70,8 +73,11 @@ def predict(
     model = load(run)
     options = ReadOptions(part, column or None, folder, allow_outside, "skip" if skip_bad else "fail", encoder)
     reader = open_reader(data, model.card, options)
+    more: dict[str, Any] = {} if prior is None else {"prior": read_prior(prior, model)}
+    if prior is None and getattr(model.card, "outside", None):
+        screen(error=True).print("raretag: the model was trained with scores from outside; --prior FILE gives them")
     if out is None:
-        blocks: Iterator[tuple[int, Tabular]] = model.stream(reader, batch_size=batch_size, top=top)
+        blocks: Iterator[tuple[int, Tabular]] = model.stream(reader, batch_size=batch_size, top=top, **more)
         for number, (_, found) in enumerate(blocks):
             content = io.BytesIO()
             write_table(found.table(top), content, ".csv", header=number == 0, raw=raw_cells)
@@ -83,16 +89,27 @@ def predict(
     else:
         made_from = {"seal": model.seal, "items": reader.fingerprint(), "top": top, "bad": options.bad_items}
         made_from |= {"raw": True} if raw_cells else {}
+        made_from |= {} if prior is None else {"prior": [str(prior), prior.stat().st_mtime_ns]}
         file = PredictionsFile(out, made_from, overwrite=overwrite, raw=raw_cells)
         if file.done:
             screen(error=True).print(f"continuing after {file.done:,} items that were done before")
         with item_bar("predicting", reader.total) as advance:
             advance(file.done)
-            for items in file.fill(model.stream(reader, batch_size=batch_size, skip=file.done, top=top), top):
+            for items in file.fill(model.stream(reader, batch_size=batch_size, skip=file.done, top=top, **more), top):
                 advance(items)
         screen(error=True).print(f"written: {out}")
     for remark in reader.remarks:
         screen(error=True).print(f"raretag: {remark}")
+
+
+def read_prior(path: Path, model: Any) -> Any:
+    """Before any item is read, so that a mistake is said at once."""
+    from raretag.data.prior import Prior
+    from raretag.serve.model import Model
+
+    if not isinstance(model, Model) or model.card.outside is None:
+        raise UserError("--prior: the model does not use scores from outside: trained without, or they did not help")
+    return Prior.read(path)
 
 
 def tune(

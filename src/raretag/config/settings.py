@@ -56,6 +56,7 @@ class Data(Named):
     )
     keep: float | None = Field(None, gt=0, le=1, description="share that stays visible, for hide = pal or ppl")
     at_least_one: bool = Field(False, description="hiding leaves every item at least one positive")
+    hide_validation: bool = Field(False, description="hide labels of the validation part, too: no choice sees more")
     longtail: Literal["none", "exponential", "pareto"] = Field("none", description="make the training part long-tailed")
     tail_ratio: float = Field(100.0, ge=1, description="for exponential: most frequent over rarest")
     tail_largest: int = Field(800, ge=1, description="for pareto: items of the most frequent label")
@@ -64,6 +65,11 @@ class Data(Named):
         "items", description="of a table: draws and order go by items (id or content); rows: as older runs did"
     )
     corrections: str | None = Field(None, description="a CSV of item, label, state that `raretag labels apply` wrote")
+    prior: str | None = Field(None, description="a file of item, label, score: scores from outside (data/prior.py)")
+    label_texts: str = Field(
+        "auto",
+        description="what labels mean, where items are texts: names, a file of label, text, or none; auto: names",
+    )
     prepare: Literal["auto", "raw", "counts", "dense", "rows", "standardised"] = Field(
         "auto", description="feature vectors to one scale, learned from training items; raw leaves them as they are"
     )
@@ -258,6 +264,8 @@ def with_texts_of_old_runs(tree: dict[str, Any]) -> dict[str, Any]:
     written_by_a_run = {"data", "method", "model", "sampler", "train", "seed"} <= tree.keys()
     if not written_by_a_run or not isinstance(data, dict):
         return tree
+    if "label_texts" not in data:
+        tree = {**tree, "data": (data := {**data, "label_texts": "none"})}
     if data.get("name") == "table" and "mixed" not in data:
         tree = {**tree, "data": (data := {**data, "mixed": False})}
     if "representation" in data:

@@ -234,7 +234,7 @@ class OwnLoss(Method):
     """
 
     def __init__(self, function: Loss) -> None:
-        super().__init__(_NoTerms())
+        super().__init__(NoTerms())
         self.function = function
 
     def loss(self, logits: Tensor, targets: Targets, context: Context = NO_CONTEXT) -> Tensor:
@@ -254,16 +254,16 @@ def _name_of(function: Loss) -> str:
     return str(getattr(function, "__name__", type(function).__name__))
 
 
-class _NoTerms(Objective):
-    """Stands where a loss is no sum of terms: nothing is completed, kept or weighed."""
+class NoTerms(Objective):
+    """Stands where a loss is no sum of terms: labels may be completed, but nothing is kept or weighed."""
 
-    def __init__(self) -> None:
+    def __init__(self, complete: Complete | None = None) -> None:
         nn.Module.__init__(self)
-        self.complete = _AsObserved()
+        self.complete = complete or _AsObserved()
         self.shape = self.keep = self.weigh = None
 
     def filled(self) -> dict[str, str]:
-        return {}
+        return {} if isinstance(self.complete, _AsObserved) else {"complete": type(self.complete).__name__}
 
 
 class _AsObserved(Complete):

@@ -23,7 +23,7 @@ from raretag.core.context import NO_CONTEXT, Context
 from raretag.core.errors import UserError
 from raretag.core.numerics import in_full_precision
 from raretag.core.parts import Complete, Keep, Part, Ratio, Reduce, Score, Shape, Weigh
-from raretag.core.targets import Targets
+from raretag.core.targets import Completed, Targets
 
 
 class Objective(nn.Module):
@@ -118,6 +118,27 @@ class Objective(nn.Module):
     def filled(self) -> dict[str, str]:
         """Which part sits in which slot, by name."""
         return {slot: type(part).__name__ for slot in SLOTS if (part := getattr(self, slot)) is not None}
+
+
+class BelievedBefore(Complete):
+    """t = what was believed of an unknown label before training, where anything was; else as `below` does.
+
+    The beliefs [N, C] are probabilities, NaN where there is none; no step changes them.
+    """
+
+    beliefs: Tensor
+
+    def __init__(self, beliefs: Tensor, below: Complete) -> None:
+        super().__init__()
+        self.below = below
+        self.register_buffer("beliefs", beliefs.half(), persistent=False)  # made again from the data by a resumed run
+
+    def forward(self, logits: Tensor, targets: Targets, context: Context) -> Completed:
+        below: Completed = self.below(logits, targets, context)
+        belief = context.of(self.beliefs)[context.items.to(self.beliefs.device)].to(logits)
+        believed = targets.unknown & ~belief.isnan()
+        value = torch.where(believed, belief.nan_to_num(0.0), below.value)
+        return Completed(value, below.counted | believed, below.observed)
 
 
 def check(logits: Tensor, targets: Targets) -> None:

@@ -43,6 +43,8 @@ class Part(nn.Module, ABC):
 class Complete(Part):
     """What an unknown label is taken to be."""
 
+    plain: bool = False  # asks neither the logits nor a memory, so that a belief from outside may stand in its place
+
     @abstractmethod
     def forward(self, logits: Tensor, targets: Targets, context: Context) -> Completed: ...
 

@@ -63,6 +63,17 @@ class Targets:
     def unknown(self) -> Tensor:
         return ~self.observed
 
+    def assuming_negatives(self) -> Targets:
+        """The same, but where no negative of a label was observed, all that is unknown counts as negative.
+
+        >>> Targets.from_dense([[1, 1], [float("nan"), float("nan")], [0, float("nan")]]).assuming_negatives().observed
+        tensor([[ True,  True],
+                [False,  True],
+                [ True,  True]])
+        """
+        assumed = ~(self.observed & (self.value < 0.5)).any(0)
+        return Targets(self.positive, self.observed | assumed)
+
     def __len__(self) -> int:
         return self.value.shape[0]
 

@@ -36,6 +36,7 @@ def from_arrays(
     seed: int = 0,
     name: str = "arrays",
     names: Sequence[str] | None = None,
+    prior: Any = None,
 ) -> DataSet:
     """A data set from inputs and labels in memory.
 
@@ -57,6 +58,8 @@ def from_arrays(
             items. With `test=0.0` the test part is empty; with `validation=0.0` the training items stand in for it.
         seed: decides which items are dealt to which part.
         name: for reports and records.
+        prior: scores from outside, [N, C] with NaN where there is none, or a file of item, label, score
+            (docs/prior.md).
 
     >>> data = from_arrays(np.eye(20), [["cat"], ["cat", "dog"]] * 10, test=0.0)
     >>> data.train.labels.names, [len(part) for part in (data.train, data.validation, data.test)]
@@ -64,17 +67,23 @@ def from_arrays(
     """
     inputs = plain(inputs)
     store = as_labels(labels, names=label_names or names, ids=ids, negatives=negatives, absent=absent)
+    if prior is not None:
+        from raretag.data.prior import Prior  # most data has none
+
+        if store.given_ids is None:  # the parts must still know which rows they are
+            store = LabelStore(store.entries, store.given_names, tuple(str(row) for row in range(len(store))))
+        prior = Prior.given(prior, store)
     words = _words(split, len(store))
-    remarks: list[str] = []
+    remarks: list[str] = [] if prior is None else [prior.remark(store)]
     if are_texts(inputs):
         rows = divide(store, words, seed, validation, test).rows["train"]  # the words come from the training part
         chosen = Representation(TextOptions(), inputs)
         made = chosen.fit([inputs[row] for row in rows.tolist()]).inputs(inputs)
-        remarks = chosen.remarks()
+        remarks += chosen.remarks()
     else:
         made = as_inputs(inputs)
     data = data_set(made, store, words, seed, name, validation, test)
-    data = replace(data, remarks=(*data.remarks, *remarks))
+    data = replace(data, remarks=(*data.remarks, *remarks), prior=prior)
     if isinstance(inputs, _Frame):
         data.notes["columns"] = {"features": inputs.names}  # so that tables of new items are read by their names
     return data

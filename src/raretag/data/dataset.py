@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -18,6 +18,9 @@ from raretag.core.errors import UserError
 from raretag.core.protocols import Describes, HasContent, HeldSparse, blocks_of
 from raretag.core.protocols import Inputs as Inputs
 from raretag.labels.store import LabelStore
+
+if TYPE_CHECKING:
+    from raretag.data.prior import Prior
 
 PARTS = ("train", "validation", "test")
 SHARES = {"train": 0.7, "validation": 0.1, "test": 0.2}  # of items for which no part is named
@@ -185,6 +188,7 @@ class DataSet:
         published: [C] positives that decide the groups, where some of them were held out of `train`.
         notes: how the set was made, for the record.
         remarks: what was guessed or decided for the user, who should see it.
+        prior: scores from outside, by the ids of items.
 
     >>> from raretag.data import from_arrays
     >>> data = from_arrays(np.eye(10), [["cat"], ["dog"]] * 5)
@@ -200,6 +204,7 @@ class DataSet:
     published: Tensor | None = None
     notes: dict[str, Any] = field(default_factory=dict)
     remarks: tuple[str, ...] = ()
+    prior: Prior | None = None
 
     @property
     def parts(self) -> dict[str, Items]:

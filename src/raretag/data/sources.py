@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -30,7 +31,7 @@ def find_source(settings: Data, seed: int) -> DataSource:
 
 
 def load(settings: Data, seed: int) -> DataSet:
-    """A source's data set, its training part made long-tailed and its labels hidden as asked; the rest stays whole."""
+    """A source's data set, its training part made long-tailed and its labels hidden as asked; the test stays whole."""
     data: DataSet = find_source(without_validation(settings) if settings.all_teach else settings, seed).load()
     if settings.all_teach:
         data = data.all_teaching()
@@ -41,13 +42,34 @@ def load(settings: Data, seed: int) -> DataSet:
     if settings.hide != "none":
         truth = data.truth or data.train.labels
         hidden_items = Items(data.train.inputs, hidden(data.train.labels, settings, seed))
+        itself = data.validation is data.train
         data = replace(data, train=hidden_items, truth=truth)
+        if itself and settings.hide_validation:
+            data = replace(data, validation=hidden_items)
+        elif settings.hide_validation:
+            validation = Items(data.validation.inputs, hidden(data.validation.labels, settings, seed))
+            data = replace(data, validation=validation)
     if settings.groups_by == "visible":
         data = replace(data, published=data.train.labels.statistics(cooccurrence=False).positives)
         data = replace(data, notes={**data.notes, "groups_by": "visible"})
     if settings.all_teach:
         data = replace(data, validation=data.train)
-    return data if settings.corrections is None else with_corrections(data, Path(settings.corrections).expanduser())
+    if settings.corrections is not None:
+        data = with_corrections(data, Path(settings.corrections).expanduser())
+    return data if settings.prior is None else with_prior(data, settings.prior)
+
+
+def with_prior(data: DataSet, prior: Any) -> DataSet:
+    """With scores from outside: a file, a `Prior`, or an array for the training items."""
+    from raretag.data.prior import Prior  # most runs have none
+
+    if data.train.labels.given_ids is None:
+        raise UserError(
+            "scores from outside (data.prior) are found by the ids of items, which this data has not; name the column "
+            "of ids with data.id, or pass the scores as an array: from_arrays(..., prior=scores)"
+        )
+    found = Prior.given(prior, data.train.labels)
+    return replace(data, prior=found, remarks=(*data.remarks, found.remark(data.train.labels)))
 
 
 def without_validation(settings: Data) -> Data:

@@ -13,6 +13,7 @@ from torch import Tensor
 from raretag.core.listener import SILENT, Listener, Step
 from raretag.core.method import Method
 from raretag.core.solver import Solver
+from raretag.core.targets import Targets
 from raretag.data.dataset import Items
 from raretag.data.sources import counted_on
 from raretag.engine.batches import features_of
@@ -79,20 +80,23 @@ def validation_logits(prepared: Prepared) -> Tensor:
 
 
 def validation_row(prepared: Prepared, logits: Tensor) -> dict[str, Any]:
-    numbers = metrics_of(prepared, prepared.data.validation, logits)
+    targets = prepared.data.validation.labels.targets().assuming_negatives()  # or every ranking would be perfect
+    numbers = metrics_of(prepared, targets, logits)
     return {"validation": {name: numbers[name] for name in ("mAP", "F1")}}
 
 
 def mean_ap(prepared: Prepared, logits: Tensor) -> dict[str, Any]:
     """Of the validation items, by group."""
-    per_label = average_precision(logits, prepared.data.validation.labels.targets())
+    per_label = average_precision(logits, prepared.data.validation.labels.targets().assuming_negatives())
     return grouped_means(per_label, prepared.groups).as_dict()
 
 
-def metrics_of(prepared: Prepared, items: Items, logits: Tensor, thresholds: float | Tensor = 0.5) -> dict[str, Any]:
+def metrics_of(
+    prepared: Prepared, targets: Targets, logits: Tensor, thresholds: float | Tensor = 0.5
+) -> dict[str, Any]:
     return evaluate(
         logits,
-        items.labels.targets(),
+        targets,
         thresholds=thresholds,
         groups=prepared.groups,
         training_positives=prepared.statistics.positives,
@@ -124,7 +128,7 @@ def measure_run(prepared: Prepared, history: list[dict[str, Any]], listener: Lis
             tuned = tune(logits["validation"], data.validation.labels.targets(), prepared.groups, seed=config.seed)
     measured_on = "test" if len(data.test) else "validation"
     items, scores = data.parts[measured_on], logits[measured_on]
-    final = metrics_of(prepared, items, scores)
+    final = metrics_of(prepared, items.labels.targets(), scores)
     if fitted is not None and measured_on == "validation" and items is data.train:
         measured_on = "out of fold"
         final |= cross_fitted_metrics(prepared, fitted)
@@ -198,6 +202,7 @@ def card_of(prepared: Prepared, decisions: Decisions, weights_sha256: str) -> Ca
         encoder=None if raw.encoder is None else {"sha256": raw.encoder},
         weights={"file": WEIGHTS, "sha256": weights_sha256},
         config=prepared.config.model_dump(mode="json"),
+        outside=prepared.outside.as_json() if prepared.outside is not None and prepared.outside.counts else None,
         **decisions.model_dump(),
     )
 
@@ -226,14 +231,14 @@ def fitted_on(prepared: Prepared, final: dict[str, Any]) -> dict[str, dict[str, 
 def tuned_metrics(prepared: Prepared, items: Items, logits: Tensor, tuned: Tuned) -> dict[str, Any]:
     """What thresholds and calibration do to the numbers of items that had no part in them."""
     after = tuned.calibrated(logits)
-    decided = metrics_of(prepared, items, after, tuned.thresholds)
+    decided = metrics_of(prepared, items.labels.targets(), after, tuned.thresholds)
     return own_decisions(decided) | calibration_errors(items, logits, after)
 
 
 def cross_fitted_metrics(prepared: Prepared, fitted: CrossFitted) -> dict[str, Any]:
     """The same out of fold: model, cuts and calibration of an item all come from others."""
     assert prepared.out_of_fold is not None
-    decided = metrics_of(prepared, prepared.data.train, torch.where(fitted.decided, 1.0, -1.0))
+    decided = metrics_of(prepared, prepared.data.train.labels.targets(), torch.where(fitted.decided, 1.0, -1.0))
     return own_decisions(decided) | calibration_errors(prepared.data.train, prepared.out_of_fold, fitted.calibrated)
 
 

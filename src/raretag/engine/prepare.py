@@ -6,7 +6,7 @@ import os
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from lightning_fabric import Fabric
@@ -46,6 +46,9 @@ from raretag.models.scaling import learn_scale
 from raretag.runs.card import RawInputs
 from raretag.runs.cost import Cost
 
+if TYPE_CHECKING:
+    from raretag.metrics.outside import Outside
+
 
 @dataclass
 class Prepared:
@@ -63,6 +66,7 @@ class Prepared:
     out_of_fold: Tensor | None = None  # [N, C] logits of the training items by solutions that never saw them
     first_validation: Tensor | None = None  # [V, C] logits of validation items by the fit before `train.refit`
     refitted: dict[str, Any] | None = None  # what the model was then fitted to, for the record
+    outside: Outside | None = None  # what scores from outside mean, where the data has such
     cost: Cost = field(default_factory=Cost)
 
     @property
@@ -78,9 +82,10 @@ class Prepared:
 
     def logits(self, items: Items, read: Callable[[Any], Tensor] | None = None) -> Tensor:
         """[N, C] of the trained model, or what `read` takes from its outputs."""
+        outside = self.outside if read is None else None
         if read is None:
             read = _unchanged if self.training is None else self.training.method.logits
-        return logits_of(
+        found = logits_of(
             self.trained,
             items,
             read,
@@ -89,6 +94,9 @@ class Prepared:
             workers=self.config.train.workers,
             place=lambda inputs: placed(self.fabric, self.model, inputs),
         )
+        if outside is None or not outside.counts or self.data.prior is None:
+            return found
+        return outside.added(found, self.data.prior.of(items.labels))
 
 
 def _unchanged(outputs: Tensor) -> Tensor:
@@ -178,6 +186,10 @@ def assembled(begun: Begun, fabric: Fabric, listener: Listener, model: nn.Module
         head_first(model, data, config, fabric, listener)
     label_groups = groups(group_counts(data), config.group_edges)
     prepared = Prepared(config, data, statistics, label_groups, raw, fabric, model)
+    if data.prior is not None:
+        from raretag.engine.prior import believe  # most data has none
+
+        prepared.outside = believe(data, data.prior, learner, listener)
     if isinstance(learner, Solver):
         learner.blocks = blocks_for(config, data.train.inputs)
         prepared.solver = learner

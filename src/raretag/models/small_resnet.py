@@ -16,10 +16,11 @@ from raretag.models.layers import BatchNorm2d
 
 
 class SmallResnet(nn.Module):
-    """Images [B, channels, H, W] to features [B, 4 x width]."""
+    """Images [B, channels, H, W] to features [B, 4 x width]; with `maps` before their mean over places is taken."""
 
-    def __init__(self, channels: int, *, depth: int = 12, width: int = 16) -> None:
+    def __init__(self, channels: int, *, depth: int = 12, width: int = 16, maps: bool = False) -> None:
         super().__init__()
+        self.maps = maps
         blocks, odd = divmod(depth - 2, 2)
         if odd or blocks < 3:
             raise UserError(
@@ -40,7 +41,7 @@ class SmallResnet(nn.Module):
 
     def forward(self, images: Tensor) -> Tensor:
         maps: Tensor = self.stages(relu(self.stem(images.contiguous(memory_format=self.format))))
-        return maps.mean(dim=(2, 3))
+        return maps if self.maps else maps.mean(dim=(2, 3))
 
 
 class BasicBlock(nn.Module):

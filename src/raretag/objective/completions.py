@@ -10,6 +10,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
+from raretag.core import processes
 from raretag.core.context import Context
 from raretag.core.errors import UserError
 from raretag.core.parts import Complete
@@ -21,6 +22,8 @@ Unknown = Literal["ignore", "negative"]
 class ObservedOnly(Complete):
     """An unknown label has no term."""
 
+    plain = True
+
     def forward(self, logits: Tensor, targets: Targets, context: Context) -> Completed:
         return Completed(targets.positive, targets.observed, targets.observed)
 
@@ -30,6 +33,8 @@ class ObservedOnly(Complete):
 
 class UnknownIsNegative(Complete):
     """t = 0 where nobody looked."""
+
+    plain = True
 
     def forward(self, logits: Tensor, targets: Targets, context: Context) -> Completed:
         return Completed(targets.positive, torch.ones_like(targets.observed), targets.observed)
@@ -59,3 +64,18 @@ class LikelyIsPositive(Complete):
         likely = targets.unknown & (torch.sigmoid(logits.detach()) > self.tau)
         value = torch.where(likely, 1.0, targets.positive)
         return Completed(value, torch.ones_like(targets.observed), targets.observed)
+
+
+def kth_unknown(logits: Tensor, unknown: Tensor, k: int, context: Context) -> Tensor:
+    """The k-th highest logit among the unknown labels of the batch, of all processes and blocks of labels.
+
+    The lowest of them if there are fewer; infinity for k = 0 or if there is none.
+    """
+    few = processes.rows(highest(logits.detach()[unknown], k))  # all that can be among the k of all processes
+    few = context.total(few, lambda some, more: highest(torch.cat([some, more]), k))
+    return highest(few, k)[-1] if k and len(few) else logits.new_tensor(torch.inf)
+
+
+def highest(values: Tensor, k: int) -> Tensor:
+    """The k largest of a vector, or all of it, from the largest down."""
+    return values.topk(min(k, len(values))).values

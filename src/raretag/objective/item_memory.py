@@ -1,6 +1,4 @@
-"""One number in [0, 1] for each item and label, in two bytes or one. Only `dynamic_pseudo_labels` has such a memory; it
-stands here because that method's file would be too long with it.
-"""
+"""One number for each item and label, in two bytes or one: what methods with pseudo-labels remember."""
 
 from __future__ import annotations
 

@@ -58,6 +58,9 @@ def candidates(
             "BCE, class-aware", (plain, "sampler.name=class_aware", *fewer), "rare labels are drawn as often as others"
         ),
     ]
+    if unknown and not negatives:
+        why = "the costliest of the unknown labels are left out, more of them with each epoch"
+        listed.append(Candidate("large loss", ("method.name=large_loss",), why))
     if unknown:
         listed += [
             Candidate(

@@ -45,6 +45,11 @@ class RawInputs:
     encoder: str | None = None  # hash of a frozen encoder's weights
     data: DataSet | None = None  # itself
 
+    @property
+    def has_encoder(self) -> bool:
+        """Whether items are texts that are compared by what they mean, not by their words alone."""
+        return self.description.get("kind") == "encoder" or "encoder" in self.description.get("parts", {})
+
     @classmethod
     def of(cls, data: DataSet) -> RawInputs:
         inputs = data.train.inputs
@@ -113,6 +118,7 @@ class Card(Decisions, About):
     training_positives: list[int]
     training_negatives: list[int]
     groups: dict[str, list[int]] = Field(default_factory=dict)
+    outside: dict[str, Any] | None = None  # how scores from outside are added to the logits (metrics/outside.py)
 
 
 def read_card(folder: Path | str) -> Card:
@@ -200,7 +206,21 @@ def _trouble(card: dict[str, Any]) -> str | None:
         return "a threshold is not between 0 and 1"
     if not all(value > 0 for value in calibration["scale"]):
         return "a calibration.scale is not above 0"
+    outside = card.get("outside")
+    if outside is not None and not _fits(outside, len(labels)):
+        return "outside has not one spread, centre, intercept, slope and share for each label"
     return trouble_about(card)
+
+
+def _fits(outside: Any, labels: int) -> bool:
+    if not isinstance(outside, dict):
+        return False
+    lists = [outside.get(name) for name in ("centre", "intercept", "slope", "share", "spread")]
+    if not all(isinstance(some, list) and len(some) == labels for some in lists):
+        return False
+    numbers = [one for some in lists[:4] for one in some]
+    numbers += [one for one in lists[4] if one is not None]  # a score that never changes has no spread
+    return all(isinstance(one, (int, float)) and math.isfinite(one) for one in numbers)
 
 
 def trouble_about(card: dict[str, Any]) -> str | None:

@@ -56,7 +56,7 @@ class Run:
 
 def _made(notes: dict[str, Any]) -> dict[str, Any]:
     """How a data set was made; corrections of labels do not change which items are in which part."""
-    return {key: value for key, value in notes.items() if key != "corrections"}
+    return {key: value for key, value in notes.items() if key not in ("corrections", "label_texts", "prior")}
 
 
 def open_run(folder: Path, *, known: Known | None = None, with_data: bool = True) -> Run:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -105,6 +105,7 @@ class Model:
         allow_outside: bool = False,
         bad_items: str = "fail",
         encoder: Path | str | None = None,
+        prior: Any = None,
         batch_size: int = 256,
     ) -> Predictions:
         """Probabilities and decisions for all of `data`, in memory.
@@ -121,10 +122,13 @@ class Model:
             allow_outside: Image paths of a table may lead out of that folder.
             bad_items: What becomes of unreadable images and blank features: "fail", or "skip" to leave them out.
             encoder: The folder of the sentence encoder, if it has moved since training.
+            prior: Scores from outside, if the model was trained with such: a file of item, label, score, or an array
+                [N, C] with NaN where there is none.
             batch_size: How many items go through the network at once.
         """
         options = ReadOptions(part, columns, _path(folder), allow_outside, bad_items, _path(encoder))
-        found = [block for _, block in self.stream(open_reader(data, self.card, options), batch_size=batch_size)]
+        reader = open_reader(data, self.card, options)
+        found = [block for _, block in self.stream(reader, batch_size=batch_size, prior=prior)]
         return Predictions(
             [name for block in found for name in block.ids],
             self.labels,
@@ -133,7 +137,7 @@ class Model:
         )
 
     def stream(
-        self, reader: Reader, *, batch_size: int = 256, skip: int = 0, top: int | None = None
+        self, reader: Reader, *, batch_size: int = 256, skip: int = 0, top: int | None = None, prior: Any = None
     ) -> Iterator[tuple[int, Predictions]]:
         """Block by block, with bounded memory: how many items a block covers, and the predictions for them.
 
@@ -142,9 +146,40 @@ class Model:
             batch_size: How many items go through the network at once.
             skip: How many items to leave out at the beginning.
             top: For models of very many labels, which compute no others; here all labels are predicted.
+            prior: Scores from outside, as in `predict`.
         """
+        outside = None if prior is None else self._outside(prior)
+        done = skip
         for count, block in reader.blocks(self.block_rows, skip):
-            yield count, self.decide(block.ids, self.logits(block.inputs, batch_size))
+            logits = self.logits(block.inputs, batch_size)
+            if outside is not None:
+                logits = outside(block.ids, range(done, done + count), logits)
+            done += count
+            yield count, self.decide(block.ids, logits)
+
+    def _outside(self, prior: Any) -> Callable[[Sequence[str], range, Tensor], Tensor]:
+        """Adds what scores from outside say of some items, by their ids, or by their rows where it is an array."""
+        from raretag.data.prior import Prior  # most models read none
+        from raretag.metrics.outside import Outside
+
+        if self.card.outside is None:
+            raise UserError("the model does not use scores from outside: it was trained without, or they did not help")
+        how = Outside.from_json(self.card.outside)
+        if isinstance(prior, (str, os.PathLike, Prior)):
+            known = prior if isinstance(prior, Prior) else Prior.read(os.fspath(prior))
+            return lambda ids, rows, logits: how.added(logits, known.scores(ids, self.labels))
+        values = torch.as_tensor(np.asarray(prior, np.float32))
+        if values.ndim != 2 or values.shape[1] != len(self.labels):
+            raise UserError(f"prior has shape {tuple(values.shape)}; expected [items, {len(self.labels)} labels]")
+
+        def by_row(ids: Sequence[str], rows: range, logits: Tensor) -> Tensor:
+            if rows.stop > len(values):
+                raise UserError(f"prior has {len(values)} rows; expected one for each item")
+            if len(rows) > len(ids):
+                raise UserError("an array of scores does not fit where items are skipped; give a file with their ids")
+            return how.added(logits, values[rows.start : rows.stop])
+
+        return by_row
 
     @property
     def seal(self) -> str:

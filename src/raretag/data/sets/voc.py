@@ -101,7 +101,8 @@ class Voc(VocDevkit):
 
     2007: trainval and test. 2012, whose test labels are secret: train and val, as in the work on single positive
     labels. `train_list` and `test_list` name other files of ImageSets/Main. There is no validation part that nobody
-    tests on, so a share of the training images is held out.
+    tests on, so a share of the training images is held out. `features: mobilenetv2` reads ready-made features instead
+    of images.
     """
 
     name = "voc"
@@ -114,12 +115,13 @@ class Voc(VocDevkit):
         train_list: str = "",
         test_list: str = "",
         difficult: Difficult = "negative",
+        features: FeatureName = "none",
         size: int = 224,
         validation: float = 0.1,
         seed: int = 0,
         root: Path | None = None,
     ) -> None:
-        super().__init__(root, difficult, "none", size, validation, seed)
+        super().__init__(root, difficult, features, size, validation, seed)
         train, test = ("trainval", "test") if year == 2007 else ("train", "val")
         self.lists = [f"VOCdevkit/VOC{year}/ImageSets/Main/{n}.txt" for n in (train_list or train, test_list or test)]
 

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from raretag.models.heads.label_graph import LabelGraph as LabelGraph
     from raretag.models.heads.memory import Memory as Memory
     from raretag.models.heads.normalised import Normalised as Normalised
+    from raretag.models.heads.plain import Boosted as Boosted
     from raretag.models.heads.plain import Cosine as Cosine
     from raretag.models.heads.plain import Linear as Linear
     from raretag.models.heads.plain import NeckLinear as NeckLinear
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
 REGISTRY = {  # the name on the command line, and where its class is
     "blended": "raretag.models.heads.blended:Blended",
+    "boosted": "raretag.models.heads.plain:Boosted",
     "cosine": "raretag.models.heads.plain:Cosine",
     "label_graph": "raretag.models.heads.label_graph:LabelGraph",
     "linear": "raretag.models.heads.plain:Linear",

@@ -1,4 +1,4 @@
-"""Heads of one or two layers: features [B, D] to logits [B, C]."""
+"""Heads of one or two layers: features [B, D], or maps of them, to logits [B, C]."""
 
 from __future__ import annotations
 
@@ -39,6 +39,31 @@ class Scaled(nn.Module):
     def forward(self, features: Tensor) -> Tensor:
         logits: Tensor = self.classify(features) * self.scale
         return logits
+
+
+class Boosted(nn.Module):
+    """A linear classifier of each place of the maps, whose positive evidence counts more; the mean over places.
+
+    Kim et al., "Bridging the Gap between Model Explanations in Partially Annotated Multi-label Classification"
+    (BoostLU), CVPR 2023, arXiv:2304.01804.
+
+        z_c = mean over places of boost(w_c . x + b_c),   boost(a) = alpha a for a > 0, else a
+
+    A model that was taught that missing labels are absent still has a map of the right shape for them, only fainter.
+    For maps [B, D, h, w]: `model.name=small_resnet`, `model.maps=true`. Features [B, D] are maps of one place.
+    """
+
+    def __init__(self, features: int, labels: int, *, alpha: float = 5.0) -> None:
+        super().__init__()
+        if alpha <= 0:
+            raise UserError(f"boosted.alpha multiplies positive evidence and must be above 0, got {alpha}")
+        self.alpha = alpha
+        self.classify = nn.Linear(features, labels)
+
+    def forward(self, features: Tensor) -> Tensor:
+        places = features.flatten(2).transpose(1, 2) if features.dim() == 4 else features[:, None]  # [B, hw, D]
+        evidence = self.classify(places)
+        return torch.where(evidence > 0, self.alpha * evidence, evidence).mean(1)
 
 
 class Cosine(nn.Module):
