@@ -53,7 +53,7 @@ Departs from the authors' code:
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import exp
 from typing import Any, Literal
@@ -69,7 +69,8 @@ from raretag.models.heads.blended import Blended
 from raretag.solvers.folds import HeldOut, Judge, Tried, along_path, behind, deal, is_close, mean
 from raretag.solvers.forest import FEWEST, Forest, affordable
 from raretag.solvers.kernel import too_large
-from raretag.solvers.learners import Fitted, Kernel, Learner, Line, Task, dense_rows, gathered
+from raretag.solvers.learners import Fitted, Kernel, Learner, Line, Task, Units, dense_rows, gathered
+from raretag.solvers.network import Network
 from raretag.solvers.newton import Products
 
 LOGISTIC = (0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0)
@@ -79,8 +80,8 @@ FOLDS = {"quick": 3, "default": 5, "best": 10}
 PLAIN = "logistic"  # the learner that a blend is never below
 LAST = 0.1  # of the time, more or less: the fits to all items
 FAINT = 0.02  # of the whole: a share that is not worth a fit
-FOREST = (0.4, 0.2)  # g
-HARM = 1.0  # standard errors that a blend with the forest may be below the one without
+GUESTS = {Forest.name: (0.4, 0.2), Network.name: (0.3, 0.15)}  # g
+HARM = 1.0  # standard errors that a blend with a guest may be below the one without
 COMPANIONS = (0.0, 0.1, 0.2, 0.4)  # a
 SMALLEST_ERROR = 1e-4  # of a difference of average precisions
 
@@ -131,6 +132,8 @@ class Blend(Solver):
             head.keep(items, centre, task.length, scale[:, None] * total.of_items)
         if total.trees is not None and total.mixing is not None:
             head.plant(total.trees, scale * total.mixing if total.mixing.ndim == 1 else scale[:, None] * total.mixing)
+        if total.units is not None and total.of_units is not None:
+            head.connect(total.units.weight, total.units.bias, scale[:, None] * total.of_units)
         self.found = self.described(tried, means, stack, left_out)
         listener.progress(1.0)
         return level + scale * stack.scores
@@ -152,6 +155,7 @@ class Blend(Solver):
             found.append(Forest(task, trees, self.seed))
         else:
             left_out["forest"] = f"{FEWEST} trees of {task.products.items:,} items would take too long"
+        found.append(Network(task, self.seed))
         return found, left_out
 
     def described(
@@ -207,11 +211,13 @@ class Stack:
 
 def stacked(tried: Mapping[str, Tried], plain: str, judge: Judge, fold: Tensor) -> Stack:
     """Shares by how close each learner is to the best, then forest and companions; `plain` alone if that is better."""
-    shares = shares_of({name: one.precisions for name, one in tried.items() if name != Forest.name})
+    shares = shares_of({name: one.precisions for name, one in tried.items() if name not in GUESTS})
     scores = added(shares, {name: one.held_out.scores for name, one in tried.items()})
-    if Forest.name in tried:
-        g, scores = with_forest(scores, tried[Forest.name].held_out.scores, judge, mean(tried[plain].precisions))
-        shares = {**{name: (1 - g) * share for name, share in shares.items()}, **({Forest.name: g} if g else {})}
+    for guest in (name for name in GUESTS if name in tried):
+        g, scores = with_guest(
+            scores, tried[guest].held_out.scores, GUESTS[guest], judge, mean(tried[plain].precisions)
+        )
+        shares = {**{name: (1 - g) * share for name, share in shares.items()}, **({guest: g} if g else {})}
     moved = held_out_companions(scores, judge.positive, fold)
     precisions = {a: judge.precisions(scores + a * moved) for a in COMPANIONS}
     best = max(precisions.values(), key=mean)
@@ -223,11 +229,13 @@ def stacked(tried: Mapping[str, Tried], plain: str, judge: Judge, fold: Tensor) 
     return Stack(shares, a, scores + a * moved, mean(precisions[a]), means)
 
 
-def with_forest(scores: Tensor, forest: Tensor, judge: Judge, plain: float) -> tuple[float, Tensor]:
-    """The largest share of the forest that does no harm out of fold, and the scores with it."""
+def with_guest(
+    scores: Tensor, guest: Tensor, shares: Sequence[float], judge: Judge, plain: float
+) -> tuple[float, Tensor]:
+    """The largest share of a guest that does no harm out of fold, and the scores with it."""
     without = judge.precisions(scores)
-    for g in FOREST:
-        mixed = (1 - g) * scores + g * forest
+    for g in shares:
+        mixed = (1 - g) * scores + g * guest
         found = judge.precisions(mixed)
         below, error = behind(without, found)
         if below <= HARM * error + 1e-12 and mean(found) >= plain:
@@ -254,10 +262,12 @@ def added(shares: Mapping[str, float], scores: Mapping[str, Tensor]) -> Tensor:
 
 
 def summed(stack: Stack, fits: Mapping[str, Fitted], tried: Mapping[str, Tried], positive: Tensor) -> Fitted:
-    """s + a P s of the scores s = sum share (z - mean) / spread, as one line, one kernel and one forest."""
+    """s + a P s of the scores s = sum share (z - mean) / spread, as one line, kernel, forest and network."""
     weight = torch.zeros_like(next(iter(fits.values())).weight)
     bias = torch.zeros(len(weight))
     of_items: Tensor | None = None
+    of_units: Tensor | None = None
+    units: Units | None = None
     trees: dict[str, Tensor] | None = None
     mixing: Tensor | None = None
     for name, share in stack.shares.items():
@@ -269,14 +279,17 @@ def summed(stack: Stack, fits: Mapping[str, Fitted], tried: Mapping[str, Tried],
             of_items = factor[:, None] * fit.of_items
         if fit.trees is not None:
             trees, mixing = fit.trees, factor
+        if fit.of_units is not None:
+            units, of_units = fit.units, factor[:, None] * fit.of_units
     if stack.companions:
         companions = Companions(positive)
         weight += stack.companions * companions.of(weight)
         bias += stack.companions * companions.of(bias[:, None])[:, 0]
         of_items = None if of_items is None else of_items + stack.companions * companions.of(of_items)
+        of_units = None if of_units is None else of_units + stack.companions * companions.of(of_units)
         if mixing is not None:
             mixing = mixing.diag() + stack.companions * companions.of(mixing.diag())
-    return Fitted(weight, bias, of_items, trees, mixing)
+    return Fitted(weight, bias, of_items, trees, mixing, units, of_units)
 
 
 class Companions:
