@@ -40,8 +40,8 @@ it is never written out.
 
 All of it is linear in scores, so the result is one line, kernel, forest and network (models/heads/blended.py). There is
 no kernel for more than 6,000 items, or where the model would have to keep too many numbers, no forest where fifty trees
-would take minutes, and no network for fewer than 3,000 items or very many columns. `effort`: quick is logistic regression and companions, by 3 folds and a short path;
-default has 5 folds, best 10.
+would take minutes, and no network for fewer than 3,000 items or very many columns. `effort`: quick is logistic
+regression and companions, by 3 folds and a short path; default has 5 folds, best 10.
 
 Reduces to:
     logistic_regression with effort=quick, but for how folds are dealt and a strength chosen.
