@@ -57,7 +57,7 @@ def test_a_data_set_in_memory_gets_a_choice_and_messages():
     ticks, recorder = iter(range(0, 10**6, 100)), Recorder()
     outcome = recommend(data(), QUICK, minutes=1, listener=recorder, clock=lambda: float(next(ticks)))
     assert outcome.choice.label == "logistic regression"
-    assert recorder.lines[0] == "7 methods race for up to 1 minutes"
+    assert recorder.lines[0] == "8 methods race for up to 1 minutes"
 
 
 def test_a_simpler_method_is_preferred_only_within_noise_and_half_a_point():
