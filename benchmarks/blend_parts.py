@@ -30,7 +30,7 @@ from raretag.solvers.regression import mean_precision
 MOST = 6000
 
 
-class Found(Exception):
+class GrabbedError(Exception):
     """The features of a run, on their way out of it."""
 
 
@@ -38,7 +38,7 @@ class Grab(Solver):
     cross_fits = takes_sparse = True
 
     def solve(self, features, head, listener):
-        raise Found(*gathered(features())[:2])
+        raise GrabbedError(*gathered(features())[:2])
 
     def vital_signs(self):
         return {}
@@ -50,7 +50,7 @@ def features_of(name):
     try:
         run(compose(None, changes), Path(tempfile.mkdtemp()), overwrite=True, listener=SILENT)
     except Exception as found:  # the class has two names where this file is the program
-        if type(found).__name__ != "Found":
+        if type(found).__name__ != "GrabbedError":
             raise
         return found.args
 

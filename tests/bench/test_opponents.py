@@ -123,6 +123,7 @@ def write(folder, cell, out_of_fold, precisions, seconds=1.0):
     record = {
         "metrics": {"final": final},
         "groups": {"tail": [0, 1]},
+        "environment": {},
         "method": {"learned": {"out_of_fold_mAP": out_of_fold}},
         "cost": {"cpu_seconds": seconds, "peak_memory_mb": 300.0},
     }

@@ -174,5 +174,5 @@ def test_where_only_positives_are_marked_decisions_are_as_many_as_with_all_label
     truth = Entries.of(known(y))
     assert found.tuned.notes["labels_without_negatives"] == len(SHARES)
     for kind, reached in f1_of(found.decided, truth).items():
-        assert reached > f1_of(full.decided, truth)[kind] - 0.05
+        assert reached > f1_of(full.decided, truth)[kind] - 0.04
     assert calibration_error(found.calibrated.sigmoid(), known(y)) < 0.06

@@ -12,7 +12,7 @@ The cut lies halfway between the scores around that rank. A label without positi
 
 A label with observed negatives is cut among its observed entries, with e = 1: what is unknown has no part in it. If it
 has none, every unmarked item may be a positive or not: all entries are ranked, with e = MARKED, which need not be exact
-(what it gives is nearly the same from .3 to .8, and with the true share: docs/log.md).
+(what it gives is nearly the same from .3 to .8, and at the true share: docs/log.md).
 
 Probabilities are calibrated as validation items would be (`calibration`), but for labels without observed negatives:
 there an unmarked item is a positive now and then. With p the probability that an item is marked, an unmarked item is
@@ -22,7 +22,6 @@ data", 2008), and counts as one to that part. What is measured comes from the ot
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -41,8 +40,7 @@ DEPTHS = (
     *(2.0, 2.5, 3.2, 4.0, 5.0, 6.5, 8.0, 10.0, 13.0, 16.0, 20.0),
 )  # g
 KAPPA = 30.0  # so many positives weigh as much as the labels of like count
-MICRO = (0.5, 0.25, 0.15, 0.05, 0.0)  # m; the first that improves both F1 out of fold is taken
-TOLERATED = 0.03  # of one F1 that may be lost out of fold, where the other gains more
+MICRO = (0.25, 0.15, 0.05, 0.0)  # m; the first that improves both F1 out of fold is taken
 WIDTH = 0.7  # of "like count", in log n
 ENOUGH = 20  # positives; more of them make a label's own curve no better as an example
 MARKED = 0.6  # e of a label without observed negatives
@@ -155,10 +153,9 @@ class Checked:
 
 
 def checked_cuts(logits: Tensor, entries: Entries, seed: int = 0) -> Checked:
-    """The tuned cuts, if they pay on held-out items, else a logit of 0.
+    """The tuned cuts, if both micro and macro F1 of held-out items are better with them than at a logit of 0.
 
-    Of the shares that micro F1 may have, the largest one is taken that is better in both micro and macro F1. If there
-    is none, then the one with the best product of both, if that is better than at 0 and neither is clearly worse.
+    Of the shares that micro F1 may have, the largest one that is better in both is taken.
     """
     folds = min(FOLDS, len(logits))
     fold = chance.permutation(len(logits), _PURPOSE, seed) % max(folds, 1)
@@ -167,29 +164,14 @@ def checked_cuts(logits: Tensor, entries: Entries, seed: int = 0) -> Checked:
     found = {"plain": f1_of(plain, entries)}
     parts = [((fold != k).nonzero().flatten(), (fold == k).nonzero().flatten()) for k in range(folds)]
     cuts = [decision_cuts(logits[rest], entries.rows(rest)) for rest, _ in parts] if folds > 1 else []  # [M, C] each
-
-    def decided_with(number: int) -> Tensor:
+    for number, m in enumerate(MICRO if cuts else ()):
         decided = torch.zeros_like(plain)
         for (_, out), cut in zip(parts, cuts, strict=True):
             decided[out] = logits[out] > cut[number]
-        return decided
-
-    gains = []
-    for number, m in enumerate(MICRO if cuts else ()):
-        found[f"tuned, {m:g}"] = reached = f1_of(decided_with(number), entries)
-        gains.append([reached[kind] / max(found["plain"][kind], 1e-9) for kind in ("micro", "macro")])
-        if min(gains[-1]) > 1:
-            break
-    if gains and min(gains[-1]) > 1:
-        best = len(gains) - 1
-    else:
-        worth = [math.prod(one) if min(one) >= 1 - TOLERATED else 0.0 for one in gains]
-        best = worth.index(max(worth)) if max(worth, default=0.0) > 1 else -1
-    if best < 0:
-        return Checked(torch.where(known, PLAIN, torch.inf).double(), plain, None, found)
-    return Checked(
-        decision_cuts(logits, entries, micro=MICRO[best : best + 1])[0], decided_with(best), MICRO[best], found
-    )
+        found[f"tuned, {m:g}"] = reached = f1_of(decided, entries)
+        if all(reached[kind] > found["plain"][kind] for kind in ("micro", "macro")):
+            return Checked(decision_cuts(logits, entries, micro=(m,))[0], decided, m, found)
+    return Checked(torch.where(known, PLAIN, torch.inf).double(), plain, None, found)
 
 
 @dataclass(frozen=True, slots=True)
