@@ -33,7 +33,7 @@ def data_of(seed=0):
     return from_arrays(*arrays(seed=seed), validation=0.0, test=0.3)
 
 
-@pytest.mark.parametrize("name", ["LinearSvc", "Mlp"])
+@pytest.mark.parametrize("name", ["LinearSvc", "Logistic", "Mlp"])
 def test_a_peer_is_a_row_that_learns_scores_out_of_fold_and_has_thresholds(name, tmp_path):
     changes = [f"method.name=raretag.bench.peers:{name}", *(["head.width=128"] if name == "Mlp" else [])]
     found = run(compose(None, changes), tmp_path / "a", data=data_of())
@@ -101,6 +101,7 @@ methods:
   - {label: SVM, set: {method.name: 'raretag.bench.peers:LinearSvc'}}
   - {label: ours, set: {method.name: blend, effort: quick}}
 opponents: [L, SVM]
+clocks: [L, SVM]
 seeds: [0, 1]
 metrics: {mAP: mAP.total}
 costs: {CPU s: cpu_seconds, MB: peak_memory_mb}
@@ -122,6 +123,7 @@ def write(folder, cell, out_of_fold, precisions, seconds=1.0):
     record = {
         "metrics": {"final": final},
         "groups": {"tail": [0, 1]},
+        "environment": {},
         "method": {"learned": {"out_of_fold_mAP": out_of_fold}},
         "cost": {"cpu_seconds": seconds, "peak_memory_mb": 300.0},
     }
@@ -131,10 +133,11 @@ def write(folder, cell, out_of_fold, precisions, seconds=1.0):
 def test_folds_choose_an_opponent_for_each_seed_and_the_test_part_another(plan, tmp_path):
     out_of_fold = {("L", 0): 0.6, ("SVM", 0): 0.5, ("L", 1): 0.5, ("SVM", 1): 0.6}
     on_test = {"L": [0.2, 0.4], "SVM": [0.5, 0.5], "ours": [0.4, 0.6]}
+    seconds = {"L": 2.0, "SVM": 6.0, "ours": 3.0}
     grid = plans.cells(plan, "small")
     for cell in grid:
         label = cell.method.label
-        write(tmp_path, cell, out_of_fold.get((label, cell.seed)), on_test[label], 3.0 if label == "ours" else 2.0)
+        write(tmp_path, cell, out_of_fold.get((label, cell.seed)), on_test[label], seconds[label])
     first, folds, oracle = opponents.references(plan, grid, tmp_path)
     assert [cell.method.label for cell in first.cells.values()] == ["L", "L"]
     assert folds.names("digits", "as it is") == "L, SVM"
@@ -146,14 +149,16 @@ def test_folds_choose_an_opponent_for_each_seed_and_the_test_part_another(plan, 
     assert "| ours | **+20.0 [+20.0, +20.0]** (2 labels) |" in pooled  # against L
     assert "| ours | +0.0 [-10.0, +10.0] (2 labels) |" in pooled  # against the best on test
     shown = opponents.against_opponents(plan, "small", tmp_path, table.points)
-    assert "| digits, as it is | L, SVM | - | - | - | +0.0 | +0.0 | 1.5 |" in shown
+    assert "| digits, as it is | L, SVM | - | - | - | +0.0 | +0.0 | 1.5 | 0.5 |" in shown
+    assert '"out_of_fold_mAP": 0.6' in table.jsonl(plan, "small", tmp_path)
     text = table.markdown(plan, results.sections(plan, "small", tmp_path))
     assert "| ours | <u>50.0 ± 0.0</u> | 3.0 | 300 |" in text
 
 
-def test_opponents_must_be_methods_of_the_plan(tmp_path):
-    (tmp_path / "grid.yaml").write_text(PLAN.replace("[L, SVM]", "[L, LinearSVC]"))
-    with pytest.raises(UserError, match="opponents has 'LinearSVC'"):
+@pytest.mark.parametrize("name", ["opponents", "clocks"])
+def test_opponents_and_clocks_must_be_methods_of_the_plan(name, tmp_path):
+    (tmp_path / "grid.yaml").write_text(PLAN.replace(f"{name}: [L, SVM]", f"{name}: [L, LinearSVC]"))
+    with pytest.raises(UserError, match=f"{name} has 'LinearSVC'"):
         plans.load(str(tmp_path / "grid.yaml"))
 
 

@@ -94,9 +94,9 @@ def test_a_leaf_keeps_its_most_frequent_labels(monkeypatch):
 
 
 def test_fewer_trees_for_more_items_and_none_where_they_would_be_too_few():
-    assert affordable(1_000, 1_000, 50) == forest.TREES
-    assert affordable(10**6, 10**4, 1_000) == 0
-    counts = [affordable(items, 1_000, 30) for items in (1_000, 10_000, 20_000, 40_000)]
+    assert affordable(1_000, 1_000, 50, 10**5) == forest.TREES
+    assert affordable(10**6, 10**4, 1_000, 10**8) == 0
+    counts = [affordable(items, 1_000, 30, 100 * items) for items in (1_000, 10_000, 20_000, 40_000)]
     assert counts == sorted(counts, reverse=True)
 
 

@@ -64,10 +64,14 @@ def against_opponents(plan: Plan, budget: str, runs: Path, points: Callable[[flo
         return ""
     grid = cells(plan, budget)
     found = references(plan, grid, runs)
+    clocks = {
+        label: {cell.key: cell for cell in grid if cell.method.label == label}
+        for label in plan.clocks or [found[0].title]
+    }
     lines: list[str] = []
     for method in found[0].compared(plan):
         heads = ["chosen by folds", f"mAP - {found[0].title}", "mAP - chosen", "mAP - best on test"]
-        heads += ["macro F1 - best opponent's", "micro F1 - best opponent's", f"CPU s / {found[0].title}"]
+        heads += ["macro F1 - best opponent's", "micro F1 - best opponent's", *(f"CPU s / {one}" for one in clocks)]
         rows = []
         for data in plan.data:
             for setting in plan.settings:
@@ -80,7 +84,7 @@ def against_opponents(plan: Plan, budget: str, runs: Path, points: Callable[[flo
                     apart = item_differences(mine, runs, reference.cells).get(method.label)
                     shown.append("-" if apart is None else points(apart.value, apart.low, apart.high))
                 shown += [_f1_ahead(plan, here, method.label, path, runs) for path in OWN]
-                shown.append(_cost_ratio(mine, found[0].cells, runs))
+                shown += [_cost_ratio(mine, one, runs) for one in clocks.values()]
                 rows.append("| " + " | ".join(shown) + " |")
         if rows:
             lines += [f"### {method.label} against the opponents", "", "| | " + " | ".join(heads) + " |"]

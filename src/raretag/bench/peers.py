@@ -21,6 +21,7 @@ from joblib import Parallel, delayed
 from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.linear_model import LogisticRegression
 from sklearn.svm import LinearSVC
 from torch import Tensor, nn
 
@@ -97,12 +98,15 @@ class OneVsRest(Solver):
         return {"strength": self.chosen, "held_out_mAP": self.tried, "out_of_fold_mAP": best}
 
 
-class LinearSvc(OneVsRest):
-    """scikit-learn's LinearSVC (squared hinge), one for each label."""
+class ScikitLearn(OneVsRest):
+    """An estimator of scikit-learn for each label."""
+
+    @abstractmethod
+    def estimator(self, strength: float) -> Any: ...
 
     def fitted(self, x: Any, positive: Tensor, strength: float) -> NDArray[np.float64]:
         def one(y: NDArray[np.bool_]) -> NDArray[np.float64]:
-            made = LinearSVC(C=strength, random_state=self.seed).fit(x, y)
+            made = self.estimator(strength).fit(x, y)
             return np.append(made.coef_[0], made.intercept_[0])
 
         with warnings.catch_warnings():
@@ -110,6 +114,20 @@ class LinearSvc(OneVsRest):
             labels = positive.numpy().T
             found = Parallel(torch.get_num_threads(), prefer="threads")(delayed(one)(y) for y in labels)
         return np.stack(found)
+
+
+class LinearSvc(ScikitLearn):
+    """LinearSVC (squared hinge)."""
+
+    def estimator(self, strength: float) -> Any:
+        return LinearSVC(C=strength, random_state=self.seed)
+
+
+class Logistic(ScikitLearn):
+    """LogisticRegression with balanced weights and its default solver: what L is, by what users have installed."""
+
+    def estimator(self, strength: float) -> Any:
+        return LogisticRegression(C=strength, class_weight="balanced", solver="liblinear", random_state=self.seed)
 
 
 class LibMultiLabel(OneVsRest):

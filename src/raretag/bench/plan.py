@@ -44,6 +44,7 @@ class Plan(BaseModel):
     costs: dict[str, str] = {}  # column -> where in `cost` of a record; every run then has a process of its own
     choose: str = ""  # for a search: the column by which one method of each family is chosen
     opponents: list[str] = []  # methods that the others are measured against (bench/opponents.py)
+    clocks: list[str] = []  # methods whose costs the others' are divided by; else the first one
     pools: dict[str, list[str]] = {}  # title -> data sets whose rare labels are compared together
     budgets: dict[str, dict[str, Any]]  # small, paper: settings that scale epochs and model
 
@@ -62,8 +63,9 @@ class Plan(BaseModel):
 
     @model_validator(mode="after")
     def opponents_are_methods(self) -> Self:
-        if unknown := set(self.opponents) - {method.label for method in self.methods}:
-            raise ValueError(f"opponents has {min(unknown)!r}, expected labels of methods")
+        for name, labels in (("opponents", self.opponents), ("clocks", self.clocks)):
+            if unknown := set(labels) - {method.label for method in self.methods}:
+                raise ValueError(f"{name} has {min(unknown)!r}, expected labels of methods")
         return self
 
 

@@ -11,9 +11,9 @@ from pathlib import Path
 from statistics import mean, stdev
 from typing import Any
 
-from raretag.bench.opponents import references
+from raretag.bench.opponents import OUT_OF_FOLD, references
 from raretag.bench.plan import Cell, Plan, Row, cells
-from raretag.bench.results import Section, interval, label_differences, record_of
+from raretag.bench.results import Section, interval, label_differences, reach, record_of
 from raretag.metrics.intervals import Difference
 
 
@@ -172,6 +172,8 @@ def jsonl(plan: Plan, budget: str, runs: Path) -> str:
             final = {name: value for name, value in record["metrics"]["final"].items() if name != "per_class"}
             seconds = seconds_of(runs / cell.name)
             what = {"data": cell.data.label, "setting": cell.setting.label, "method": cell.method.label}
+            if (held_out := reach(record, OUT_OF_FOLD)) is not None:  # which opponent folds choose
+                final["out_of_fold_mAP"] = held_out
             about = {"seconds": round(seconds, 1), "cost": record.get("cost"), "environment": record["environment"]}
             lines.append(json.dumps(what | {"seed": cell.seed, "changes": cell.changes, "final": final} | about))
     return "\n".join(lines)

@@ -60,8 +60,9 @@ def reason_for(name: str, config: Config, stepwise: bool, dimensions: int, size:
     others = "`raretag list methods` shows the others, and `raretag inspect DATA --recommend` tries some of them"
     if name == SOLVER:
         return (
-            f"Items are feature vectors ({size}): linear models and, where they pay on held-out folds, a kernel and a "
-            f"forest are fitted to all of them at once. --effort quick is faster, --effort best tries more; {others}."
+            f"Items are feature vectors ({size}): linear models and, where they pay on held-out folds, a kernel, a "
+            "forest and small networks are fitted to all of them at once. --effort quick is faster, --effort best "
+            f"tries more; {others}."
         )
     if name == RANKER:
         return (

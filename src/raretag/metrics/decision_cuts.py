@@ -12,7 +12,7 @@ The cut lies halfway between the scores around that rank. A label without positi
 
 A label with observed negatives is cut among its observed entries, with e = 1: what is unknown has no part in it. If it
 has none, every unmarked item may be a positive or not: all entries are ranked, with e = MARKED, which need not be exact
-(what it gives is nearly the same from .3 to .8).
+(what it gives is nearly the same from .3 to .8, and at the true share: docs/log.md).
 
 Answers to suggestions are neither: somebody chose them by their score. Among observed entries alone positives would
 seem to be as frequent as among suggestions, and every cut would be far too low; and marks are complete where scores are

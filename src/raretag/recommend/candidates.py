@@ -25,6 +25,11 @@ LINEAR = Candidate(
     ("method.name=logistic_regression", "model.name=mlp", "model.layers=0"),
     "both sides of every label weigh the same, exactly solved",
 )
+BLEND = Candidate(
+    "blend",
+    ("method.name=blend", "model.name=mlp", "model.layers=0"),
+    "lines, a kernel, a forest and networks speak as loud as held-out folds say",
+)
 COMMITTEE = Candidate(
     "committee",
     ("method.name=committee", "model.name=mlp", "model.layers=0"),
@@ -46,13 +51,13 @@ def candidates(
         vectors: Inputs are feature vectors.
 
     >>> [one.label for one in candidates(unknown=False, negatives=True, epochs=20)][:3]
-    ['logistic regression', 'committee', 'BCE']
+    ['logistic regression', 'blend', 'committee']
     """
     plain = "method.name=binary_cross_entropy" if negatives else "method.name=assume_negative"
     fewer = (f"train.epochs={max(1, round(epochs / stretch))}",)
     listed = [
         LINEAR,
-        *([COMMITTEE] if vectors else []),
+        *([BLEND, COMMITTEE] if vectors else []),
         Candidate("BCE", (plain,), "it is the plain loss, and nothing here beats it"),
         Candidate(
             "BCE, class-aware", (plain, "sampler.name=class_aware", *fewer), "rare labels are drawn as often as others"

@@ -1,8 +1,9 @@
-r"""Linear classifiers, a kernel of the items and a forest, with the shares that held-out folds give them. Ours.
+r"""Linear classifiers, a kernel of the items, a forest and networks, with shares that held-out folds give them. Ours.
 
 No paper. What it is made of: balanced logistic regression; the squared hinge of support vector machines (Fan et al.,
-LIBLINEAR, JMLR 2008); ridge regression on a Laplace kernel; extremely randomised trees (solvers/forest.py); the weights
-of learners by how they did on held-out items (stacked generalization, Wolpert 1992, but with one number per learner).
+LIBLINEAR, JMLR 2008); ridge regression on a Laplace kernel; extremely randomised trees (solvers/forest.py); a small
+network per fold (solvers/network.py); the weights of learners by how they did on held-out items (stacked
+generalization, Wolpert 1992, but with one number per learner).
 
 Paper and code::
 
@@ -15,17 +16,18 @@ Paper and code::
     1.  counted: what is observed. If no negative of a label is observed, or negatives were chosen for being like
         positives (answered suggestions), all that is unknown counts as negative.
     2.  share_v = exp(-t_v) / sum exp(-t) of lines and kernel;   a learner below 1 in 50 is left out
-    3.  o = sum share_v o_v;   with the forest o_f:   o <- (1 - g) o + g o_f, for the largest g of 0.4, 0.2, 0 that is
-        at most one standard error below g = 0, and not below balanced logistic regression alone
+    3.  o = sum share_v o_v;   then for the forest, and for the networks:   o <- (1 - g) o + g o_f, for the largest g
+        of 0.4, 0.2, 0 (networks: 0.5, 0.3, 0.15, 0) that is at most one standard error below g = 0, and not below
+        balanced logistic regression alone
     4.  o <- o + a o P', for the largest a of 0, 0.1, 0.2, 0.4 that is within half a standard error of the best
     5.  if o is below balanced logistic regression alone, that is used alone
     6.  every learner is fitted to all items, and all is added up in the same way:
             z = m + d (s + a P s),   s = sum share_v (z_v - m_v) / d_v,   m, d those of logistic regression
         so 0 is about where balanced weights would draw the line. A label without positives gets a low bias alone.
 
-A forest alone is worse than a line, so its share cannot follow from how it does alone; what counts is whether it helps
-the others. A share of 0.4 helped on sets of all kinds (docs/log.md). Its held-out scores come from a fifth of its
-trees, so the folds show less than it is worth.
+Forest and networks are guests: alone they are often worse than a line, so their shares cannot follow from how they do
+alone; what counts is whether they help the others. These shares helped on sets of all kinds (docs/log.md). Held-out
+scores come from a fifth of the trees and one of five networks, so the folds show less than they are worth.
 
 Companions are labels that come together; scores are moved by those of the labels that go with them. With n_c positives
 of label c among N items, co_cj items that have both c and j, and pi_j = n_j / N::
@@ -37,10 +39,10 @@ of label c among N items, co_cj items that have both c and j, and pi_j = n_j / N
 As P_cj = co_cj / (n_c + 1) - pi_j n_c / (n_c + 1), P is a matrix of the pairs that occur and a product of two vectors:
 it is never written out.
 
-All of it is linear in scores, so the result is one line, one kernel and one forest (models/heads/blended.py). There is
-no kernel for more than 6,000 items, or where the model would have to keep too many numbers, and no forest where a
-hundred trees would take minutes. `effort`: quick is logistic regression and companions, by 3 folds and a short path;
-default has 5 folds, best 10.
+All of it is linear in scores, so the result is one line, kernel, forest and network (models/heads/blended.py). There is
+no kernel for more than 6,000 items, or where the model would have to keep too many numbers, no forest where fifty trees
+would take minutes, and no network for fewer than 3,000 items or very many columns. `effort`: quick is logistic
+regression and companions, by 3 folds and a short path; default has 5 folds, best 10.
 
 Reduces to:
     logistic_regression with effort=quick, but for how folds are dealt and a strength chosen.
@@ -54,7 +56,7 @@ Departs from the authors' code:
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import exp
 from typing import Any, Literal
@@ -70,7 +72,8 @@ from raretag.models.heads.blended import Blended
 from raretag.solvers.folds import HeldOut, Judge, Tried, along_path, behind, deal, is_close, mean
 from raretag.solvers.forest import FEWEST, Forest, affordable
 from raretag.solvers.kernel import too_large
-from raretag.solvers.learners import Fitted, Kernel, Learner, Line, Task, dense_rows, gathered
+from raretag.solvers.learners import Fitted, Kernel, Learner, Line, Task, Units, dense_rows, gathered
+from raretag.solvers.network import Network, too_small_or_large
 from raretag.solvers.newton import Products, without_typical_negatives
 
 LOGISTIC = (0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0)
@@ -80,8 +83,8 @@ FOLDS = {"quick": 3, "default": 5, "best": 10}
 PLAIN = "logistic"  # the learner that a blend is never below
 LAST = 0.1  # of the time, more or less: the fits to all items
 FAINT = 0.02  # of the whole: a share that is not worth a fit
-FOREST = (0.4, 0.2)  # g
-HARM = 1.0  # standard errors that a blend with the forest may be below the one without
+GUESTS = {Forest.name: (0.4, 0.2), Network.name: (0.5, 0.3, 0.15)}  # g
+HARM = 1.0  # standard errors that a blend with a guest may be below the one without
 COMPANIONS = (0.0, 0.1, 0.2, 0.4)  # a
 SMALLEST_ERROR = 1e-4  # of a difference of average precisions
 
@@ -133,6 +136,8 @@ class Blend(Solver):
             head.keep(items, centre, task.length, scale[:, None] * total.of_items)
         if total.trees is not None and total.mixing is not None:
             head.plant(total.trees, scale * total.mixing if total.mixing.ndim == 1 else scale[:, None] * total.mixing)
+        if total.units is not None and total.of_units is not None:
+            head.connect(total.units.weight, total.units.bias, scale[:, None] * total.of_units)
         self.found = self.described(tried, means, stack, left_out)
         listener.progress(1.0)
         return level + scale * stack.scores
@@ -150,10 +155,14 @@ class Blend(Solver):
             left_out["kernel"] = reason
         else:
             found.append(Kernel(task))
-        if trees := affordable(task.products.items, task.products.columns, task.labels):
+        if trees := affordable(task.products.items, task.products.columns, task.labels, task.products.filled):
             found.append(Forest(task, trees, self.seed))
         else:
             left_out["forest"] = f"{FEWEST} trees of {task.products.items:,} items would take too long"
+        if reason := too_small_or_large(task):
+            left_out["network"] = reason
+        else:
+            found.append(Network(task, self.seed))
         return found, left_out
 
     def described(
@@ -208,11 +217,13 @@ class Stack:
 
 def stacked(tried: Mapping[str, Tried], plain: str, judge: Judge, fold: Tensor) -> Stack:
     """Shares by how close each learner is to the best, then forest and companions; `plain` alone if that is better."""
-    shares = shares_of({name: one.precisions for name, one in tried.items() if name != Forest.name})
+    shares = shares_of({name: one.precisions for name, one in tried.items() if name not in GUESTS})
     scores = added(shares, {name: one.held_out.scores for name, one in tried.items()})
-    if Forest.name in tried:
-        g, scores = with_forest(scores, tried[Forest.name].held_out.scores, judge, mean(tried[plain].precisions))
-        shares = {**{name: (1 - g) * share for name, share in shares.items()}, **({Forest.name: g} if g else {})}
+    for guest in (name for name in GUESTS if name in tried):
+        g, scores = with_guest(
+            scores, tried[guest].held_out.scores, GUESTS[guest], judge, mean(tried[plain].precisions)
+        )
+        shares = {**{name: (1 - g) * share for name, share in shares.items()}, **({guest: g} if g else {})}
     moved = held_out_companions(scores, judge.positive, fold)
     precisions = {a: judge.precisions(scores + a * moved) for a in COMPANIONS}
     best = max(precisions.values(), key=mean)
@@ -224,11 +235,13 @@ def stacked(tried: Mapping[str, Tried], plain: str, judge: Judge, fold: Tensor) 
     return Stack(shares, a, scores + a * moved, mean(precisions[a]), means)
 
 
-def with_forest(scores: Tensor, forest: Tensor, judge: Judge, plain: float) -> tuple[float, Tensor]:
-    """The largest share of the forest that does no harm out of fold, and the scores with it."""
+def with_guest(
+    scores: Tensor, guest: Tensor, shares: Sequence[float], judge: Judge, plain: float
+) -> tuple[float, Tensor]:
+    """The largest share of a guest that does no harm out of fold, and the scores with it."""
     without = judge.precisions(scores)
-    for g in FOREST:
-        mixed = (1 - g) * scores + g * forest
+    for g in shares:
+        mixed = (1 - g) * scores + g * guest
         found = judge.precisions(mixed)
         below, error = behind(without, found)
         if below <= HARM * error + 1e-12 and mean(found) >= plain:
@@ -255,10 +268,12 @@ def added(shares: Mapping[str, float], scores: Mapping[str, Tensor]) -> Tensor:
 
 
 def summed(stack: Stack, fits: Mapping[str, Fitted], tried: Mapping[str, Tried], positive: Tensor) -> Fitted:
-    """s + a P s of the scores s = sum share (z - mean) / spread, as one line, one kernel and one forest."""
+    """s + a P s of the scores s = sum share (z - mean) / spread, as one line, kernel, forest and network."""
     weight = torch.zeros_like(next(iter(fits.values())).weight)
     bias = torch.zeros(len(weight))
     of_items: Tensor | None = None
+    of_units: Tensor | None = None
+    units: Units | None = None
     trees: dict[str, Tensor] | None = None
     mixing: Tensor | None = None
     for name, share in stack.shares.items():
@@ -270,14 +285,17 @@ def summed(stack: Stack, fits: Mapping[str, Fitted], tried: Mapping[str, Tried],
             of_items = factor[:, None] * fit.of_items
         if fit.trees is not None:
             trees, mixing = fit.trees, factor
+        if fit.of_units is not None:
+            units, of_units = fit.units, factor[:, None] * fit.of_units
     if stack.companions:
         companions = Companions(positive)
         weight += stack.companions * companions.of(weight)
         bias += stack.companions * companions.of(bias[:, None])[:, 0]
         of_items = None if of_items is None else of_items + stack.companions * companions.of(of_items)
+        of_units = None if of_units is None else of_units + stack.companions * companions.of(of_units)
         if mixing is not None:
             mixing = mixing.diag() + stack.companions * companions.of(mixing.diag())
-    return Fitted(weight, bias, of_items, trees, mixing)
+    return Fitted(weight, bias, of_items, trees, mixing, units, of_units)
 
 
 class Companions:

@@ -44,20 +44,22 @@ SMALLEST_LEAF = 2
 COLUMNS = 2.0  # that are tried at a node, times the root of all
 PROJECTED = 64  # labels that a tree is grown for; of more, so many random mixtures
 KEPT = 64  # labels of a leaf
-WORK = (
-    3 * 2**29
-)  # for each label: items x their depth x columns that are tried x labels of a tree x trees; half a second
+# Work: items x their depth x columns that are tried x labels of a tree x trees.
+WORK = 3 * 2**29  # for each label: half a second
 MOST_WORK = 2**37  # for all labels: a minute
-FEWEST = 100  # trees that are worth growing
-MOST_ENTRIES = 2**26  # labels of all leaves: half a gigabyte
+TIMES_LINE = 2000  # for each entry of the features and label, which is what a line costs
+FEWEST = 50  # trees that are worth growing, also where a line costs little
 Floats = NDArray[np.float32]
 
 
-def affordable(items: int, columns: int, labels: int) -> int:
-    """How many trees there is time for; 0 if they would be too few. More labels give more time."""
+def affordable(items: int, columns: int, labels: int, filled: int) -> int:
+    """How many trees there is time for; 0 if they would be too few. More labels give more time, a cheap line less.
+
+    `filled`: entries of the features that are not 0.
+    """
     each = items * COLUMNS * sqrt(columns) * min(labels, PROJECTED) * max(np.log2(max(items, 2)), 1)
     trees = int(min(TREES, min(WORK * labels, MOST_WORK) // each))
-    return trees if trees >= FEWEST else 0
+    return min(trees, max(FEWEST, int(TIMES_LINE * filled * labels // each))) if trees >= FEWEST else 0
 
 
 class Forest(Learner):

@@ -12,12 +12,14 @@ import torch
 from torch import Tensor
 
 from raretag.core import processes
-from raretag.core.listener import Listener
+from raretag.core.listener import SILENT, Listener
 from raretag.core.targets import Targets
+from raretag.solvers.folds import Judge, along_path
 from raretag.solvers.kernel import KernelRidge, centred_labels
 from raretag.solvers.newton import Loss, Products, label_blocks, loss_weights, minimise
 
 _SPARSE = 0.2  # features of which no more are filled are kept as a sparse matrix
+PATH_ITEMS = 2000  # that choose the strength of a kernel
 KEPT = 2**27  # weights of all folds that are kept as starts of the next strength: 0.5 GB
 
 
@@ -78,14 +80,24 @@ class Task:
 
 
 @dataclass(frozen=True)
+class Units:
+    """h(x) = relu(U x + u)."""
+
+    weight: Tensor  # U [H, D]
+    bias: Tensor  # u [H]
+
+
+@dataclass(frozen=True)
 class Fitted:
-    """z = W x + b + V k(x) + M sqrt(f(x))."""
+    """z = W x + b + V k(x) + M sqrt(f(x)) + R h(x)."""
 
     weight: Tensor  # W [C, D]
     bias: Tensor  # b [C]
     of_items: Tensor | None = None  # V [C, N]
     trees: dict[str, Tensor] | None = None  # the tables of f (models/heads/trees.py)
     mixing: Tensor | None = None  # M: [C], or [C, C]; None: 1
+    units: Units | None = None  # h
+    of_units: Tensor | None = None  # R [C, H]
 
 
 class Learner(ABC):
@@ -147,15 +159,35 @@ class Line(Learner):
 
 
 class Kernel(Learner):
-    """Ridge regression on a kernel of the items (solvers/kernel.py); a strength is one over what the diagonal gets."""
+    """Ridge regression on a kernel of the items (solvers/kernel.py); a strength is one over what the diagonal gets.
+
+    Time grows with the cube of the items, so of many a part chooses the strength: it stands for how much of the labels
+    is noise, which more items do not change.
+    """
 
     name = "kernel"
     strengths = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
 
     def __init__(self, task: Task) -> None:
         self.task = task
-        self.ridge = KernelRidge(task.products.x, task.length)
         self.y = centred_labels(task.positive, task.counted)
+        if len(self.y) > PATH_ITEMS:
+            self.strengths = (self.chosen_by_a_part(),)
+        self.ridge = KernelRidge(task.products.x, task.length)
+
+    def chosen_by_a_part(self) -> float:
+        """By as many items as PATH_ITEMS, of all folds alike."""
+        rows = self.task.fold.argsort(stable=True)[:: -(-len(self.y) // PATH_ITEMS)]
+        ridge, fold = KernelRidge(rows_of(self.task.products.x, rows), self.task.length), self.task.fold[rows]
+        counted = None if self.task.counted is None else self.task.counted[rows]
+        found, _ = along_path(
+            lambda strength, _: ridge.held_out(self.y[rows], 1 / strength, fold),
+            self.strengths,
+            fold,
+            Judge(self.task.positive[rows], counted),
+            SILENT,
+        )
+        return found.strength
 
     def held_out(self, strength: float, listener: Listener) -> Tensor:
         return self.ridge.held_out(self.y, 1 / strength, self.task.fold)

@@ -45,6 +45,11 @@ class Products:
         """1 over the mean of |x|^2: the strength that stands for 1 where rows have length 1."""
         return self.items / max(self.square, 1e-12)
 
+    @property
+    def filled(self) -> int:
+        """Entries that are kept."""
+        return self.items * self.columns if self.dense else int(self.x.nnz)
+
     def logits(self, theta: Tensor) -> Tensor:
         """theta [D + 1, B], the bias last -> [N, B]."""
         if self.dense:

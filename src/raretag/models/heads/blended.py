@@ -1,4 +1,4 @@
-"""A line, a kernel of kept items and a forest, added up: what the solver `blend` fills."""
+"""A line, a kernel of kept items, a forest and a network, added up: what the solver `blend` fills."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from raretag.models.heads.trees import Trees
 
 
 class Blended(nn.Module):
-    """z = W x + b + V k(x) + M sqrt(f(x)), with k_i(x) = exp(-|(x - centre) / unit - landmark_i|).
+    """z = W x + b + V k(x) + M sqrt(f(x)) + R relu(U x + u), with k_i(x) = exp(-|(x - centre) / unit - landmark_i|).
 
     The landmarks are training items, less the centre and in units; f are the frequencies of each label in the leaves
-    of a forest. M is a diagonal, or a matrix where labels move each other. Without landmarks and trees the head is a
-    line and costs no more than one.
+    of a forest. M is a diagonal, or a matrix where labels move each other. U, u are a hidden layer and R reads it.
+    Without landmarks, trees and hidden units the head is a line and costs no more than one.
     """
 
     landmarks: Tensor  # [L, D]
@@ -25,16 +25,19 @@ class Blended(nn.Module):
     unit: Tensor  # []
     trees: Trees | None  # f
     mixing: Tensor | None  # M: [C], or [C, C]
+    hidden: nn.Linear | None  # U, u
+    read: Tensor | None  # R [C, H]
 
     def __init__(self, features: int, labels: int) -> None:
         super().__init__()
         self.classify = nn.Linear(features, labels)
-        self.trees = None
+        self.trees = self.hidden = None
         self.register_buffer("landmarks", torch.zeros(0, features))
         self.register_buffer("share", torch.zeros(labels, 0))
         self.register_buffer("centre", torch.zeros(features))
         self.register_buffer("unit", torch.ones(()))
         self.register_buffer("mixing", None)
+        self.register_buffer("read", None)
 
     def forward(self, features: Tensor) -> Tensor:
         logits: Tensor = self.classify(features)
@@ -45,6 +48,8 @@ class Blended(nn.Module):
         if self.trees is not None and self.mixing is not None:
             found = self.trees(features).sqrt()
             logits = logits + (found * self.mixing if self.mixing.ndim == 1 else found @ self.mixing.T)
+        if self.hidden is not None and self.read is not None:
+            logits = logits + torch.relu(self.hidden(features)) @ self.read.T
         return logits
 
     @torch.no_grad()
@@ -68,8 +73,22 @@ class Blended(nn.Module):
         self.trees.fill(tables)
         self.mixing = mixing.to(self.centre).contiguous()
 
+    @torch.no_grad()
+    def connect(self, weight: Tensor, bias: Tensor, read: Tensor) -> None:
+        """A hidden layer [H, D], [H] and what reads it [C, H]."""
+        self._make_hidden(len(bias))
+        assert self.hidden is not None
+        self.hidden.weight.copy_(weight)
+        self.hidden.bias.copy_(bias)
+        self.read = read.to(self.centre).contiguous()
+
+    def _make_hidden(self, units: int) -> None:
+        labels, features = len(self.share), self.landmarks.shape[1]
+        self.hidden = nn.Linear(features, units).to(self.centre)
+        self.read = self.centre.new_zeros(labels, units)
+
     def resize_for(self, shapes: Mapping[str, tuple[int, ...]]) -> None:
-        """Room for stored tensors of these shapes; none for landmarks and trees that are not among them."""
+        """Room for stored tensors of these shapes; none for landmarks, trees and units that are not among them."""
         rows, features = len(self.landmarks), self.landmarks.shape[1]
         stored = shapes.get("landmarks", (0, features))
         if len(stored) == 2 and stored[1] == features and stored[0] != rows:
@@ -81,6 +100,10 @@ class Blended(nn.Module):
             self.trees = Trees(labels).to(self.centre.device)
             self.trees.resize_for(tables)
             self.mixing = self.centre.new_zeros(shapes["mixing"])
+        self.hidden, self.read = None, None
+        units = shapes.get("read", ())
+        if len(units) == 2 and units[0] == labels and shapes.get("hidden.weight") == (units[1], features):
+            self._make_hidden(units[1])
 
     def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *rest: Any) -> None:
         stored = {name.removeprefix(prefix): one for name, one in state_dict.items() if name.startswith(prefix)}
