@@ -123,10 +123,7 @@ def libmultilabel(kind: str, train: SparseRows, test: SparseRows, count: int) ->
     y = sparse.csr_matrix((np.ones(len(flat)), flat, ends), shape=(len(train.positives), count))
     x = sparse.csr_matrix(train.features, dtype=np.float64)
     started = time.process_time()
-    if kind == "tree":
-        model = linear.train_tree(y, x, verbose=False)
-    else:
-        model = linear.train_1vsrest(y, x, verbose=False)
+    model = linear.train_tree(y, x, verbose=False) if kind == "tree" else linear.train_1vsrest(y, x, verbose=False)
     fitted = time.process_time() - started
     weight = model.flat_model.weights if kind == "tree" else model.weights
     parts = (weight.data, weight.indices, weight.indptr) if sparse.issparse(weight) else (np.asarray(weight),)
