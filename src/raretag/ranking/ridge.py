@@ -38,7 +38,7 @@ class Ridge:
         gram = torch.from_numpy((self.rows.T @ self.rows).toarray())
         gram.diagonal().add_(strength)
         torch.linalg.cholesky(gram, out=gram)
-        self.inverse: Floats = torch.cholesky_inverse(gram).numpy()
+        self.inverse: Floats = np.ascontiguousarray(torch.cholesky_inverse(gram).mT.numpy())  # it comes by columns
 
     def own(self, some: NDArray[np.int64]) -> Floats:
         """h [s] of these items: how much the fit follows a target of their own."""

@@ -140,10 +140,11 @@ class RidgeCentroids(Ranker):
         chosen = np.random.default_rng(self.seed).permutation(len(some))[: SAMPLE[self.effort]]
         some = np.sort(some[chosen])
         hits: list[list[Floats]] = [[] for _ in tried]
+        squares = lengths(sums) ** 2
         for rows in np.array_split(some, max(1, len(some) // block_size(*positive.shape))):
             answer = positive[rows].toarray()
             by_ridge = ridge.held_out(rows, targets)
-            by_centroid = held_out_cosines(x[rows], answer, sums)
+            by_centroid = held_out_cosines(x[rows], answer, sums, squares)
             each = [by_ridge * (rare**power).astype(np.float32) for power in self.powers]
             labels = shortlist(*each, by_centroid)  # what is best by a sum is near the top of one of its parts
             there, of_label = labels >= 0, rare[labels]
@@ -200,9 +201,10 @@ def shortlist(*scores: Floats) -> NDArray[np.int32]:
     return found
 
 
-def held_out_cosines(x: sparse.csr_array, positive: NDArray[np.bool_], sums: sparse.csr_array) -> Floats:
-    """[s, C] rows times centroids that do not know them; sums [D, C] are those of all items."""
-    squares = lengths(sums) ** 2
+def held_out_cosines(
+    x: sparse.csr_array, positive: NDArray[np.bool_], sums: sparse.csr_array, squares: NDArray[np.float64]
+) -> Floats:
+    """[s, C] rows times centroids that do not know them; sums [D, C] are those of all items, with squared lengths."""
     own = x.power(2).sum(1)[:, None]
     inner = (x @ sums).toarray()
     length = np.where(positive, squares - 2 * inner + own, squares)
