@@ -24,19 +24,27 @@ import numpy as np
 from scipy import sparse
 
 RESULT = Path(__file__).parent / "results" / "many_labels.json"
-COLUMNS, PER_ITEM, OWN, CHANCE, TEST = 100_000, 5, 3, 10, 1000
+COLUMNS, PER_ITEM, OWN, CHANCE, TEST, BLOCK = 100_000, 5, 3, 10, 1000, 50_000
 
 
 def generated(size: int, seed: int = 0) -> tuple[sparse.csr_array, sparse.csr_array]:
-    """Features [N, D] and positives [N, C], N = C = size."""
+    """Features [N, D] and positives [N, C], N = C = size, made block by block: nothing is larger than the result."""
     random = np.random.default_rng(seed)
     weight = np.cumsum(1 / (np.arange(size) + 10.0))
-    labels = np.searchsorted(weight, random.random((size, PER_ITEM)) * weight[-1]).clip(max=size - 1)
-    own = random.integers(0, COLUMNS, (size, OWN))[labels].reshape(size, -1)
-    columns = np.concatenate([own, random.integers(0, COLUMNS, (size, CHANCE))], axis=1)
-    values = random.random(columns.shape, dtype=np.float32) + 0.5
-    ends = np.arange(size + 1, dtype=np.int64)
-    x = sparse.csr_array((values.ravel(), columns.ravel(), ends * columns.shape[1]), shape=(size, COLUMNS))
+    own = random.integers(0, COLUMNS, (size, OWN), dtype=np.int32)
+    width = PER_ITEM * OWN + CHANCE
+    labels = np.empty((size, PER_ITEM), np.int32)
+    columns, values = np.empty((size, width), np.int32), np.empty((size, width), np.float32)
+    for start in range(0, size, BLOCK):
+        rows = slice(start, min(start + BLOCK, size))
+        count = rows.stop - start
+        drawn = np.searchsorted(weight, random.random((count, PER_ITEM)) * weight[-1]).clip(max=size - 1)
+        labels[rows] = drawn
+        columns[rows, : PER_ITEM * OWN] = own[drawn].reshape(count, -1)
+        columns[rows, PER_ITEM * OWN :] = random.integers(0, COLUMNS, (count, CHANCE))
+        values[rows] = random.random((count, width), dtype=np.float32) + 0.5
+    ends = np.arange(size + 1, dtype=np.int32)
+    x = sparse.csr_array((values.ravel(), columns.ravel(), ends * width), shape=(size, COLUMNS))
     y = sparse.csr_array((np.ones(labels.size, np.int8), labels.ravel(), ends * PER_ITEM), shape=(size, size))
     x.sum_duplicates()
     y.sum_duplicates()
@@ -91,12 +99,18 @@ def main() -> None:
     if given.one:
         print(json.dumps(measure(given.one, method)))
         return
-    rows = []
     for size in given.sizes:
         command = [sys.executable, __file__, "--one", str(size), "--method", method]
         done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
-        rows.append(json.loads(done.stdout.splitlines()[-1]))
-        print(rows[-1], flush=True)
+        keep(json.loads(done.stdout.splitlines()[-1]))
+
+
+def keep(row: dict[str, Any]) -> None:
+    """In the file of results, in place of an older one of the same size and method."""
+    print(row, flush=True)
+    old = json.loads(RESULT.read_text())["rows"] if RESULT.exists() else []
+    rows = [one for one in old if (one["labels"], one["method"]) != (row["labels"], row["method"])]
+    rows = sorted([*rows, row], key=lambda one: (one["method"], one["labels"]))
     RESULT.write_text(json.dumps({"about": (__doc__ or "").split("\n\n")[2], "rows": rows}, indent=1) + "\n")
 
 

@@ -13,22 +13,17 @@ import pytest
 import torch
 
 from raretag.core import registry
+from support.two_processes import TORCHRUN, run_whole
 
 SCRIPT = Path(__file__).parents[1] / "support" / "train_every_method.py"
-TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "--standalone"]
-
-
-def run(command, cwd=None):
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, cwd=cwd)
-    assert done.returncode == 0, done.stderr[-3000:]
 
 
 @pytest.fixture(scope="module")
 def ends(tmp_path_factory):
     """What every method ends with, in one process and in two."""
     folder = tmp_path_factory.mktemp("ends")
-    run([sys.executable, str(SCRIPT), str(folder / "one")])
-    run([*TORCHRUN, str(SCRIPT), str(folder / "two")])
+    run_whole([sys.executable, str(SCRIPT), str(folder / "one")])
+    run_whole([*TORCHRUN, str(SCRIPT), str(folder / "two")])
     return [torch.load(folder / name, weights_only=True) for name in ("one", "two")]
 
 
@@ -58,13 +53,14 @@ def test_the_record_does_not_depend_on_the_number_of_processes(how, tmp_path):
     command = ["train", "--method", "distribution_balanced"]
     for setting in settings:
         command += ["--set", setting]
-    run([sys.executable, "-m", "raretag", *command, "--out", "one"], tmp_path)
+    run_whole([sys.executable, "-m", "raretag", *command, "--out", "one"], cwd=tmp_path)
     if how == "torchrun":
-        run([*TORCHRUN, "-m", "raretag", *command, "--out", "two"], tmp_path)
+        run_whole([*TORCHRUN, "-m", "raretag", *command, "--out", "two"], cwd=tmp_path)
     else:
-        run([sys.executable, "-m", "raretag", *command, "--devices", "2", "--out", "two"], tmp_path)
+        run_whole([sys.executable, "-m", "raretag", *command, "--devices", "2", "--out", "two"], cwd=tmp_path)
     one, two = (json.loads((tmp_path / name / "record.json").read_text())["metrics"] for name in ("one", "two"))
     assert numbers(one) == pytest.approx(numbers(two), abs=1e-5)
+    assert len((tmp_path / "two" / "metrics.jsonl").read_text().splitlines()) == 2  # only the first process logs
 
 
 def test_a_lost_process_is_replaced_and_changes_nothing(tmp_path):
@@ -74,7 +70,7 @@ def test_a_lost_process_is_replaced_and_changes_nothing(tmp_path):
     command = ["train", "--method", "distribution_balanced", "--resume", "auto"]
     for setting in settings:
         command += ["--set", setting]
-    run([sys.executable, "-m", "raretag", *command, "--out", "one"], tmp_path)
+    run_whole([sys.executable, "-m", "raretag", *command, "--out", "one"], cwd=tmp_path)
     words = [*TORCHRUN, "--max-restarts", "3", "-m", "raretag", *command, "--out", "two"]
     group = subprocess.Popen(words, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     while not (tmp_path / "two" / "previous.ckpt").exists() and group.poll() is None:  # a step was taken

@@ -10,6 +10,7 @@ import torch
 from torch.utils.data import DataLoader, TensorDataset
 
 import raretag
+from raretag.core import processes
 
 pytest.importorskip("accelerate")
 pytestmark = [pytest.mark.integration, pytest.mark.filterwarnings("ignore")]
@@ -84,3 +85,4 @@ def test_resuming_goes_on_as_if_nothing_had_happened(tmp_path, method):
 
 if __name__ == "__main__":
     main(*sys.argv[1:])
+    processes.leave()

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import copy
 import json
+import sys
+from collections import defaultdict
 from types import SimpleNamespace
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
@@ -92,10 +95,61 @@ def test_label_studios_own_checks_accept_page_tasks_and_predictions(kind):
     assert not other.validate_prediction(to_label_studio(IMAGES, FOUND, kind=kind)[0]["predictions"][0])
 
 
+@pytest.mark.parametrize("kind", ["image", "text"])
+def test_page_tasks_and_predictions_are_as_label_studio_publishes_them(kind):
+    page = ElementTree.fromstring(label_studio_page(LABELS, kind))
+    (shown,) = page.findall(kind.capitalize())
+    (choices,) = page.iter("Choices")
+    assert (choices.get("toName"), choices.get("choice")) == (shown.get("name"), "multiple")
+    assert [one.get("value") for one in choices.iter("Choice")] == LABELS
+    for task in to_label_studio(IMAGES, FOUND, kind=kind):
+        assert shown.get("value") == f"${next(iter(task['data']))}"
+        for guess in task["predictions"]:
+            assert set(guess) <= {"model_version", "score", "result"}
+            assert 0 <= guess["score"] <= 1
+            for region in guess["result"]:
+                assert region["type"] == "choices"
+                assert (region["from_name"], region["to_name"]) == (choices.get("name"), shown.get("name"))
+                assert set(region["value"]["choices"]) <= set(LABELS)
+
+
+class Suggestion:
+    """As Argilla 2 publishes it."""
+
+    def __init__(self, question_name, value, score=None, agent=None, type=None):
+        assert score is None or all(0 <= one <= 1 for one in score)
+        self.question_name, self.value, self.score, self.agent = question_name, value, score, agent
+
+
+class Response:
+    def __init__(self, question_name, value, user_id, status=None):
+        self.question_name, self.value, self.user_id, self.status = question_name, value, user_id, status
+
+
+class Record:
+    """Its answers are looked up by question; an unanswered one has none."""
+
+    def __init__(self, id=None, fields=None, metadata=None, vectors=None, responses=None, suggestions=None):
+        self.id, self.fields = id, fields
+        self.suggestions = {one.question_name: one for one in suggestions or ()}
+        self.responses = defaultdict(list)
+        for one in responses or ():
+            self.responses[one.question_name].append(one)
+
+
+def test_argilla_and_back_by_its_published_calls(monkeypatch):
+    stand_in = SimpleNamespace(Record=Record, Suggestion=Suggestion, Response=Response)
+    monkeypatch.setitem(sys.modules, "argilla", stand_in)
+    argilla_and_back(stand_in)
+
+
 @pytest.mark.integration
 @pytest.mark.filterwarnings("ignore")
 def test_argilla_and_back():
-    rg = pytest.importorskip("argilla")
+    argilla_and_back(pytest.importorskip("argilla"))
+
+
+def argilla_and_back(rg):
     records = to_argilla(["one", "two", "three"], FOUND)
     assert records[0].suggestions["labels"].value == LABELS
     assert records[0].suggestions["labels"].score == pytest.approx([0.9, 0.8])
@@ -130,7 +184,7 @@ def test_fiftyone_and_back(monkeypatch):
         Classifications=lambda classifications: SimpleNamespace(classifications=classifications),
         Classification=lambda label, confidence: SimpleNamespace(label=label, confidence=confidence),
     )
-    monkeypatch.setitem(__import__("sys").modules, "fiftyone", stand_in)
+    monkeypatch.setitem(sys.modules, "fiftyone", stand_in)
     samples = Samples(filepath=IMAGES)
     to_fiftyone(samples, FOUND)
     assert samples.fields["raretag"][1].classifications[0].confidence == pytest.approx(0.7)

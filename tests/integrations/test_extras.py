@@ -5,8 +5,6 @@ from __future__ import annotations
 import subprocess
 import sys
 
-import pytest
-
 BLOCK = "import sys; sys.modules.update(dict.fromkeys({names!r}))\n"
 
 
@@ -15,28 +13,47 @@ def run(names, code, folder):
     return subprocess.run([sys.executable, "-c", whole], capture_output=True, text=True, cwd=folder)
 
 
-@pytest.mark.parametrize(
-    ("package", "code", "extra"),
-    [
-        (
-            "matplotlib",
-            "from raretag.cli.main import main; sys.argv = ['raretag', 'figure', 'plm-4']; main()",
-            "figures",
-        ),
-        ("plotly", "from raretag.report.runs import plotly_source; plotly_source()", "report"),
-        ("tensorboard", "import raretag; raretag.train('digits', log='tensorboard', out='run')", "tensorboard"),
-        ("wandb", "import raretag; raretag.train('digits', log='wandb', out='run')", "wandb"),
-        ("transformers", "from raretag.huggingface import Trainer; Trainer()", "huggingface"),
-        ("lightning", "from raretag.lightning import Module; Module(None, 'focal', None)", "lightning"),
-    ],
-)
-def test_the_line_names_what_to_install(tmp_path, package, code, extra):
-    caught = "except UserError as error:\n    print(error)\n    sys.exit(2)"
-    done = run([package], f"from raretag import UserError\ntry:\n    {code}\n{caught}", tmp_path)
-    assert done.returncode == 2, done.stderr
-    (line,) = [one for one in (done.stdout + done.stderr).splitlines() if "pip install" in one]
-    assert f"pip install 'raretag[{extra}]'" in line
-    assert "Traceback" not in done.stderr
+ABSENT = [  # package, extra, what needs it
+    ("matplotlib", "figures", "run('figure', 'plm-4')"),
+    ("plotly", "report", "from raretag.report.runs import plotly_source; plotly_source()"),
+    ("tensorboard", "tensorboard", "raretag.train('digits', log='tensorboard', out='run')"),
+    ("wandb", "wandb", "raretag.train('digits', log='wandb', out='run')"),
+    ("mlflow", "mlflow", "raretag.train('digits', log='mlflow', out='run')"),
+    ("transformers", "huggingface", "from raretag.huggingface import Trainer; Trainer()"),
+    ("lightning", "lightning", "from raretag.lightning import Module; Module(None, 'focal', None)"),
+    ("ray", "ray", "run('train', '--data', 'digits', '--on', 'ray', '--out', 'run')"),
+    ("optuna", "sweep", "run('sweep', 'sweep.yaml', '--out', 'run')"),
+    ("huggingface_hub", "hub", "raretag.load('hf://nobody/nothing')"),
+    ("starlette", "review", "run('serve', 'run')"),
+]
+TRY = """
+import raretag
+from raretag.cli.main import app
+from typer.testing import CliRunner
+
+def run(*words):
+    done = CliRunner().invoke(app, list(words))
+    if done.exception is not None:
+        raise done.exception
+
+for package, extra, code in {cases!r}:
+    try:
+        exec(code)
+    except raretag.UserError as error:
+        print(f"{{package}}: {{error}}")
+    else:
+        print(f"{{package}}: is not needed")
+"""
+
+
+def test_the_line_names_what_to_install(tmp_path):
+    (tmp_path / "sweep.yaml").write_text("data: {name: digits}\nsearch: {method.gamma: [0.5, 2.0]}\n")
+    done = run([package for package, _, _ in ABSENT], TRY.format(cases=ABSENT), tmp_path)
+    assert done.returncode == 0, done.stderr
+    said = [line for line in done.stdout.splitlines() if "pip install" in line or "is not needed" in line]
+    for line, (package, extra, _) in zip(said, ABSENT, strict=True):
+        assert line.startswith(f"{package}: "), line
+        assert f"pip install 'raretag[{extra}]'" in line
     assert not (tmp_path / "run").exists()
 
 

@@ -12,6 +12,7 @@ from safetensors.torch import load_file
 from torch import nn
 
 import raretag
+from raretag.core import processes
 
 transformers = pytest.importorskip("transformers")
 pytest.importorskip("accelerate")
@@ -217,3 +218,4 @@ def main(folder: str, batch: str) -> None:
 
 if __name__ == "__main__":
     main(*sys.argv[1:])
+    processes.leave()

@@ -12,6 +12,7 @@ from torch import nn
 from torch.utils.data import TensorDataset
 
 import raretag
+from raretag.core import processes
 
 lightning = pytest.importorskip("lightning")
 pytestmark = [pytest.mark.integration, pytest.mark.filterwarnings("ignore")]
@@ -143,11 +144,11 @@ def main(folder: str, batch: str) -> None:
     """Trainings in float64, in as many processes as torchrun started; Lightning may replace samplers if it can."""
     Path(folder).mkdir(parents=True, exist_ok=True)
     X, labels = items()
-    processes = 8 // int(batch)
+    devices = 8 // int(batch)
     for method in TWICE:
         sampler = labels.sampler("class_aware", reduce=None) if method == "distribution_balanced" else "auto"
         made = module(method, sampler=sampler).double()
-        fit = trainer(folder, 2, devices=processes, strategy="ddp" if processes > 1 else "auto")
+        fit = trainer(folder, 2, devices=devices, strategy="ddp" if devices > 1 else "auto")
         fit.fit(made, made.loader(X.double(), batch_size=int(batch)), made.eval_loader(X.double(), labels))
         if fit.is_global_zero:
             found = {"val_mAP": fit.callback_metrics["val_mAP"], **made.state_dict()}
@@ -156,3 +157,4 @@ def main(folder: str, batch: str) -> None:
 
 if __name__ == "__main__":
     main(*sys.argv[1:])
+    processes.leave()

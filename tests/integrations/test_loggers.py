@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import pytest
 
 import raretag
@@ -87,8 +89,6 @@ def test_none_writes_only_lines_of_json(tmp_path):
 
 
 def test_a_package_that_is_not_there_is_said_before_training(monkeypatch):
-    import sys
-
     monkeypatch.setitem(sys.modules, "mlflow", None)
     with pytest.raises(raretag.UserError, match=r"--logger mlflow needs mlflow .*pip install 'raretag\[mlflow\]'"):
         train(log="mlflow")
@@ -126,3 +126,36 @@ def test_weights_and_biases_offline(tmp_path, monkeypatch):
     content = file.read_bytes()
     assert all(repr(row["validation"]["mAP"]["total"]).encode() in content for row in run.epochs)
     assert b"final/mAP/total" in content
+
+
+class Wandb:
+    """The calls of Weights & Biases that are used, as its documentation has them; keeps what it got."""
+
+    def __init__(self):
+        self.begun, self.rows, self.summary, self.finished = [], {}, {}, 0
+
+    def init(self, *, project=None, dir=None, id=None, name=None, config=None, resume=None, reinit=None):
+        self.begun.append((project, name, config["method"]["name"], id, resume))
+        return self
+
+    def log(self, data, step=None):
+        assert step not in self.rows
+        self.rows[step] = data
+
+    def finish(self):
+        self.finished += 1
+
+
+def test_weights_and_biases_by_its_published_calls(tmp_path, monkeypatch):
+    wandb = Wandb()
+    monkeypatch.setitem(sys.modules, "wandb", wandb)
+    monkeypatch.delenv("WANDB_PROJECT", raising=False)
+    run = interrupted(tmp_path / "run", ["wandb"])
+    (first, again) = wandb.begun
+    assert first[:3] == again[:3] == ("raretag", "run", "focal")
+    assert (first[3], first[4], again[4]) == (again[3], "never", "allow")
+    assert {step: row["validation/mAP/total"] for step, row in wandb.rows.items()} == {
+        row["epoch"]: row["validation"]["mAP"]["total"] for row in run.epochs
+    }
+    assert wandb.summary["final/mAP/total"] == run.metrics.mAP.total
+    assert wandb.finished == 1

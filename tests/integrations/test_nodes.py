@@ -10,6 +10,8 @@ import sys
 
 import pytest
 
+from support.two_processes import MOST_SECONDS
+
 pytestmark = pytest.mark.integration
 
 TRAIN = ["train", "--method", "partial_label_masking", "--logger", "none", "--set", "model.name=mlp"]
@@ -41,6 +43,10 @@ def test_two_nodes_give_the_record_of_one_process(tmp_path):
         )
         for rank in range(2)
     ]
-    ends = [node.communicate(timeout=300) for node in nodes]
+    try:
+        ends = [node.communicate(timeout=MOST_SECONDS) for node in nodes]
+    finally:
+        for node in nodes:
+            node.kill()
     assert [node.returncode for node in nodes] == [0, 0], ends[0][1][-2000:]
     assert numbers(tmp_path / "two") == pytest.approx(numbers(tmp_path / "one"), abs=1e-9)

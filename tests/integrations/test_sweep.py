@@ -15,9 +15,11 @@ from raretag.integrations.sweep import (
     configured,
     read_sweep,
     read_trials,
+    run_trial,
     sweep_with_optuna,
 )
 from support.paths import REPOSITORY
+from support.runs import run
 
 SWEEP = """
 data: {name: digits}
@@ -74,6 +76,21 @@ def test_a_sweep_without_a_search_is_refused(tmp_path):
 def test_the_best_is_a_finished_one():
     trials = [Trial(0, {}, 0.9, 1, "stopped"), Trial(1, {}, 0.5, 3, "finished"), Trial(2, {}, None, 0, "failed")]
     assert best_of(trials) is trials[1]
+
+
+def test_a_trial_is_the_run_of_its_configuration(tmp_path):
+    """With unknown labels and the sampler of the paper, as they are there."""
+    (tmp_path / "my.yaml").write_text(
+        SWEEP.replace("{name: digits}", "{name: digits, hide: ppl, keep: 0.4}")
+        .replace("{name: focal}", "{name: distribution_balanced}")
+        .replace("  method.gamma: [0.5, 2.0]\n", "")
+    )
+    tree, _ = read_sweep(tmp_path / "my.yaml", {})
+    config = configured(tree, {"train.learning_rate": 0.01, "train.epochs": 1})
+    trial = run_trial(config, tmp_path / "trial", lambda *_: None)
+    alone = run(config, tmp_path / "alone")
+    assert json.loads((tmp_path / "trial" / "record.json").read_text())["metrics"] == alone["metrics"]
+    assert trial.last == alone["metrics"]["epochs"][-1]["validation"]["mAP"]["total"]
 
 
 @pytest.mark.integration

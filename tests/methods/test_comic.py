@@ -8,8 +8,6 @@ from typing import Any
 
 import pytest
 import torch
-import torch.distributed as dist
-import torch.multiprocessing as mp
 from torch import Tensor
 
 from raretag.core.context import Context
@@ -20,6 +18,7 @@ from raretag.core.targets import LabelStatistics, Targets
 from raretag.models.heads.normalised import Normalised
 from raretag.models.heads.plain import Linear
 from raretag.models.mlp import Mlp
+from support.two_processes import in_two
 
 STATISTICS = LabelStatistics.of_counts([60, 20, 5], 100)
 LATE = Context(epoch=5, epochs=10)
@@ -310,15 +309,11 @@ def two_steps(rows: slice) -> tuple[list[Tensor], dict[str, Tensor], dict[str, f
 
 
 def work(rank: int, folder: str) -> None:
-    torch.set_num_threads(1)
-    dist.init_process_group("gloo", init_method=f"file://{folder}/meeting", rank=rank, world_size=2)
     torch.save(two_steps(slice(rank, None, 2)), f"{folder}/{rank}.pt")
-    dist.barrier()
-    dist.destroy_process_group()
 
 
 def test_two_processes_are_one(tmp_path: Path) -> None:
-    mp.spawn(work, args=(str(tmp_path),), nprocs=2)
+    in_two(work, tmp_path)
     first, second = (torch.load(tmp_path / f"{rank}.pt") for rank in range(2))
     values, state, signs = two_steps(slice(None))
     for a, b, one in zip(first[0], second[0], values, strict=True):

@@ -5,8 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import torch
-import torch.distributed as dist
-import torch.multiprocessing as mp
 from torch import Tensor
 
 from raretag.core.context import Context
@@ -14,6 +12,7 @@ from raretag.core.targets import Targets
 from support.batches import EPOCHS, a_batch, loss_and_gradient, make
 from support.cases import CASES
 from support.method_table import Case, Options
+from support.two_processes import in_two
 
 PROCESSES = 2
 SETTINGS = [(case, options) for case in CASES.values() for options in case.settings]
@@ -33,16 +32,12 @@ def two_epochs(case: Case, options: Options, rows: slice) -> tuple[Tensor, Tenso
 
 
 def work(rank: int, folder: str) -> None:
-    torch.set_num_threads(1)
-    dist.init_process_group("gloo", init_method=f"file://{folder}/meeting", rank=rank, world_size=PROCESSES)
     results = [two_epochs(case, options, slice(rank, None, PROCESSES)) for case, options in SETTINGS]
     torch.save(results, f"{folder}/{rank}.pt")
-    dist.barrier()
-    dist.destroy_process_group()
 
 
 def test_two_processes_give_the_loss_and_gradient_of_one(tmp_path: Path) -> None:
-    mp.spawn(work, args=(str(tmp_path),), nprocs=PROCESSES)
+    in_two(work, tmp_path)
     shares = [torch.load(tmp_path / f"{rank}.pt") for rank in range(PROCESSES)]
     for number, (case, options) in enumerate(SETTINGS):
         loss, gradient = two_epochs(case, options, slice(None))

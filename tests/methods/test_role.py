@@ -7,8 +7,6 @@ from typing import Any
 
 import pytest
 import torch
-import torch.distributed as dist
-import torch.multiprocessing as mp
 from torch import Tensor
 
 from raretag.core.context import Context
@@ -17,6 +15,7 @@ from raretag.core.method import build_method
 from raretag.core.targets import LabelStatistics, Targets
 from raretag.methods.role import SURE, UNSURE, Role
 from support.paths import GOLDEN
+from support.two_processes import in_two
 
 STATISTICS = LabelStatistics.of_counts([60, 30, 12, 5, 2], 100)
 LOGITS = torch.tensor(GOLDEN["_about"]["logits"], dtype=torch.float64)
@@ -160,14 +159,11 @@ def estimator_slope(rows: slice) -> Tensor:
 
 
 def work(rank: int, folder: str) -> None:
-    dist.init_process_group("gloo", init_method=f"file://{folder}/meeting", rank=rank, world_size=2)
     torch.save(estimator_slope(slice(rank, None, 2)), f"{folder}/{rank}.pt")
-    dist.barrier()
-    dist.destroy_process_group()
 
 
 def test_every_process_has_the_gradient_of_the_whole_estimator(tmp_path: Path) -> None:
-    mp.spawn(work, args=(str(tmp_path),), nprocs=2)
+    in_two(work, tmp_path)
     whole = estimator_slope(slice(None))
     for rank in range(2):
         torch.testing.assert_close(torch.load(tmp_path / f"{rank}.pt"), whole)

@@ -9,8 +9,6 @@ from typing import Any
 
 import pytest
 import torch
-import torch.distributed as dist
-import torch.multiprocessing as mp
 from torch import Tensor
 from torch.nn.functional import binary_cross_entropy_with_logits
 
@@ -21,6 +19,7 @@ from raretag.core.targets import LabelStatistics, Targets
 from raretag.methods.oltr import centroids
 from raretag.models.assemble import Single
 from raretag.models.mlp import Mlp
+from support.two_processes import in_two
 
 PAIRS = torch.tensor([[4, 2, 1], [2, 3, 0], [1, 0, 2]])
 STATISTICS = LabelStatistics(torch.tensor([4, 3, 2]), torch.tensor([3, 4, 5]), 7, PAIRS)
@@ -190,15 +189,11 @@ def second_stage(rows: slice) -> list[Tensor]:
 
 
 def work(rank: int, folder: str) -> None:
-    torch.set_num_threads(1)
-    dist.init_process_group("gloo", init_method=f"file://{folder}/meeting", rank=rank, world_size=2)
     torch.save(second_stage(slice(rank, None, 2)), f"{folder}/{rank}.pt")
-    dist.barrier()
-    dist.destroy_process_group()
 
 
 def test_two_processes_are_one(tmp_path: Path) -> None:
-    mp.spawn(work, args=(str(tmp_path),), nprocs=2)
+    in_two(work, tmp_path)
     shares = [torch.load(tmp_path / f"{rank}.pt") for rank in range(2)]
     for a, b, one in zip(*shares, second_stage(slice(None)), strict=True):
         torch.testing.assert_close((a + b) / 2, one, rtol=1e-10, atol=1e-10)

@@ -5,17 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 
 import torch
-import torch.distributed as dist
-import torch.multiprocessing as mp
 
 from raretag.core.targets import Targets
 from raretag.metrics.decisions import DecisionCounts, decide
 from raretag.metrics.ranking import RankingSums
 from raretag.metrics.scored import Scored
+from support.two_processes import in_two
 
 
-def compare(rank: int, meeting_point: str) -> None:
-    dist.init_process_group("gloo", init_method=f"file://{meeting_point}", rank=rank, world_size=2)
+def compare(rank: int, folder: str) -> None:
     chance = torch.Generator().manual_seed(0)
     scores = torch.randn(11, 6, generator=chance)
     value = (torch.rand(11, 6, generator=chance) < 0.4).float()
@@ -33,8 +31,7 @@ def compare(rank: int, meeting_point: str) -> None:
     assert torch.equal(counts.exact, whole.exact)
     ranks = RankingSums.of(scores[mine], targets[mine]).over_processes()
     assert torch.equal(ranks.losses, RankingSums.of(scores, targets).losses)
-    dist.destroy_process_group()
 
 
 def test_two_processes_measure_what_one_does(tmp_path: Path) -> None:
-    mp.spawn(compare, args=(str(tmp_path / "meet"),), nprocs=2)
+    in_two(compare, tmp_path)

@@ -6,12 +6,11 @@ from pathlib import Path
 from typing import Any
 
 import torch
-import torch.distributed as dist
-import torch.multiprocessing as mp
 from torch import Tensor, nn
 
 from raretag.models.layers import BatchNorm1d, BatchNorm2d, over_processes
 from raretag.models.small_resnet import SmallResnet
+from support.two_processes import in_two
 
 PROCESSES = 2
 ROWS = {"even": ([0, 2, 4], [1, 3, 5]), "uneven": ([0, 1, 2, 3, 4], [5]), "one without rows": ([0, 1, 2, 3, 4, 5], [])}
@@ -50,15 +49,11 @@ CASES = [(name, rows) for name in ("rows", "plain", "untracked", "maps", "resnet
 
 
 def work(rank: int, folder: str) -> None:
-    torch.set_num_threads(1)
-    dist.init_process_group("gloo", init_method=f"file://{folder}/meeting", rank=rank, world_size=PROCESSES)
     torch.save([steps(name, ROWS[rows][rank]) for name, rows in CASES], f"{folder}/{rank}.pt")
-    dist.barrier()
-    dist.destroy_process_group()
 
 
 def test_two_processes_have_the_gradients_and_running_moments_of_one(tmp_path: Path) -> None:
-    mp.spawn(work, args=(str(tmp_path),), nprocs=PROCESSES)
+    in_two(work, tmp_path)
     shares = [torch.load(tmp_path / f"{rank}.pt") for rank in range(PROCESSES)]
     for number, (name, rows) in enumerate(CASES):
         one = steps(name, list(range(6)))

@@ -9,7 +9,14 @@ from scipy import sparse
 from raretag.core.errors import UserError
 from raretag.core.ranker import NONE, Known
 from raretag.ranking.ridge import Ridge, masked_line
-from raretag.ranking.ridge_centroids import NEVER, RidgeCentroids, guesses, held_out_cosines, inverse_propensities
+from raretag.ranking.ridge_centroids import (
+    NEVER,
+    RidgeCentroids,
+    guesses,
+    held_out_cosines,
+    inverse_propensities,
+    lengths,
+)
 from raretag.ranking.ridge_centroids import together as sums_of
 from support.many_labels import words_and_labels
 
@@ -58,7 +65,8 @@ def test_held_out_scores_are_those_of_fits_without_the_item():
     ridge = Ridge(sparse.csr_array(x.astype(np.float32)), 1.5, largest=1000)
     by_ridge = ridge.held_out(rows, POSITIVE.astype(np.float32))
     sums = sums_of(sparse.csr_array(x.astype(np.float32)), POSITIVE.astype(np.float32), 1000)
-    by_centroid = held_out_cosines(sparse.csr_array(x[rows].astype(np.float32)), Y[rows] > 0, sums)
+    some = sparse.csr_array(x[rows].astype(np.float32))
+    by_centroid = held_out_cosines(some, Y[rows] > 0, sums, lengths(sums) ** 2)
     for place, row in enumerate(rows):
         rest = np.arange(len(x)) != row
         np.testing.assert_allclose(by_ridge[place], x[row] @ naive_ridge(x[rest], Y[rest], 1.5), atol=1e-4)

@@ -21,6 +21,7 @@ from PIL import Image
 
 import raretag
 from raretag.core.errors import UserError
+from support.many_labels import words_and_labels, write_svm
 from support.served import feature_rows, train
 
 testclient = pytest.importorskip("starlette.testclient", reason="pip install 'raretag[review]'")
@@ -42,6 +43,14 @@ def texts(tmp_path_factory):
     rows = [{"text": f"{word} {n % 7}", "tags": [word]} for n, word in enumerate(("sun", "rain", "<b>snow</b>") * 20)]
     (folder / "t.jsonl").write_text("\n".join(map(json.dumps, rows)))
     return train(folder / "run", ["method.name=logistic_regression"], folder / "t.jsonl")
+
+
+@pytest.fixture(scope="module")
+def many(tmp_path_factory):
+    """A model that ranks."""
+    folder = tmp_path_factory.mktemp("many")
+    write_svm(folder / "big.svm", *words_and_labels())
+    return train(folder / "run", ["method.name=ridge_centroids"], folder / "big.svm")
 
 
 @pytest.fixture(scope="module")
@@ -95,6 +104,35 @@ def test_images_come_as_bytes_and_never_as_paths(images):
     assert "item 0" in broken.json()["error"]
 
 
+def test_very_many_labels_are_ranked(many):
+    x, _ = words_and_labels(6, seed=1)
+    expected = raretag.load(many).predict(x, top=4)
+    found = client(many)
+    dense = found.post("/predict", json={"items": x.toarray().tolist(), "top": 4}).json()["predictions"]
+    some = [dict(zip(map(str, x[[row]].indices.tolist()), x[[row]].data.tolist(), strict=True)) for row in range(6)]
+    assert found.post("/predict", json={"items": some, "top": 4}).json()["predictions"] == dense
+    assert [[(one["label"], pytest.approx(one["probability"])) for one in row["top"]] for row in dense] == expected.top(
+        4
+    )
+    assert [[one["label"] for one in row["labels"]] for row in dense] == expected.chosen_labels()
+    shown = found.get("/labels", params={"start": 38}).json()
+    assert (shown["total"], [row["label"] for row in shown["labels"]]) == (40, ["38", "39"])
+    assert "40 labels" in found.get("/").text
+
+
+@pytest.mark.parametrize(
+    ("more", "why"),
+    [({"top": 5000}, "1 to 1,000"), ({"top": 0}, "1 to"), ({"probabilities": True}, "top instead"),
+     ({"items": [{"120": 1.0}]}, "'0' to '119'"), ({"items": [{"00000000000007": 1}]}, "'0' to"),
+     ({"items": [{"-1": 1.0}]}, "'0' to"), ({"items": [{"1": "a"}]}, "expected a number"),
+     ({"items": [{"1": 10**400}]}, "expected a number"), ({"items": [{"1": 1}, [1, 2]]}, "one kind")],
+)  # fmt: skip
+def test_what_a_ranking_cannot_answer_is_one_line(many, more, why):
+    found = client(many).post("/predict", json={"items": [{"3": 1.0}], **more})
+    assert found.status_code == 400
+    assert why in found.json()["error"]
+
+
 @pytest.mark.parametrize(
     "content",
     [b"{", b"[]", b"{}", b'{"items": []}', b'{"items": [1]}', b'{"items": [[1, 2]]}', b'{"items": [[1, 2, null]]}',
@@ -126,7 +164,7 @@ def test_a_full_queue_refuses_and_a_late_answer_is_dropped(features):
     asked = Asked(raretag.load(features), Limits(waiting=2, seconds=0.3))
     gate, begun = threading.Event(), []
 
-    def slow(items, deadline):
+    def slow(items, deadline, top):
         begun.append(items)
         gate.wait(30)
         return "done"

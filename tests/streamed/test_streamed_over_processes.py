@@ -5,14 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import torch
-import torch.distributed as dist
-import torch.multiprocessing as mp
 from test_streamed import FEATURES, LABELS, OTHERS, STORES, make
 from torch import Tensor
 
 from raretag.core.context import Context
 from raretag.streamed.head import StreamedHead
 from raretag.streamed.targets import listed_targets
+from support.two_processes import in_two
 
 PROCESSES = 2
 SETTINGS = [*OTHERS, ("assume_negative", {}), ("binary_cross_entropy", {}), ("distribution_balanced", {})]
@@ -34,15 +33,11 @@ def two_steps(name: str, options: dict, rank: int, processes: int) -> tuple[Tens
 
 
 def work(rank: int, folder: str) -> None:
-    torch.set_num_threads(1)
-    dist.init_process_group("gloo", init_method=f"file://{folder}/meeting", rank=rank, world_size=PROCESSES)
     torch.save([two_steps(*setting, rank, PROCESSES) for setting in SETTINGS], f"{folder}/{rank}.pt")
-    dist.barrier()
-    dist.destroy_process_group()
 
 
 def test_two_processes_give_the_gradients_of_one(tmp_path: Path) -> None:
-    mp.spawn(work, args=(str(tmp_path),), nprocs=PROCESSES)
+    in_two(work, tmp_path)
     shares = [torch.load(tmp_path / f"{rank}.pt") for rank in range(PROCESSES)]
     for number, (name, options) in enumerate(SETTINGS):
         loss, (of_features, *rest) = two_steps(name, options, 0, 1)

@@ -3,13 +3,15 @@
 Two files are made from the GoEmotions texts (half of the words are features, the other half and word pairs are
 labels), or every pair NAME.train.svm and NAME.test.svm of a folder is taken. Each row reads a training file, learns
 and ranks the test items, in a process of its own (extreme_worker.py); one code measures all rankings. Rows of packages
-that are not installed are named and left out.
+that are not installed are named and left out, and one that takes more than ten minutes of CPU time is stopped.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import resource
+import signal
 import subprocess
 import sys
 import zlib
@@ -19,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from raretag.core.errors import DataAbsentError, UserError
-from raretag.core.files import replacing
+from raretag.core.files import replacing, write_json
 
 NAME = "extreme"
 TITLE = "Very many labels: rankers against label trees and one-vs-rest"
@@ -27,6 +29,7 @@ WORKER = "raretag.bench.extreme_worker"
 TOGETHER = 3  # texts that make an item
 SIZES = {"xc30k": (2, 1000, 30_000), "xc4k": (5, 400, 4_000)}  # least and most items of a label, most labels
 TEXTS = "goemotions/train.tsv"
+LIMIT = 600  # seconds of CPU time that a row may take
 COLUMNS = ("P@1", "P@3", "P@5", "PSP@1", "PSP@3", "PSP@5")
 
 
@@ -56,21 +59,21 @@ def run(out: Path, only: Sequence[str], say: Callable[[str], None], *, data: Pat
             done = out / f"{name}-{row.learner.replace(':', '-')}.json"
             if done.exists() or (only and not {name, row.label, row.learner} & set(only)):
                 continue
-            command = [
-                sys.executable,
-                "-m",
-                "raretag.bench.extreme_worker",
-                row.learner,
-                str(train),
-                str(test),
-                str(done),
-            ]
-            ended = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "OMP_NUM_THREADS": "1"})
-            if not done.exists():
+            command = [sys.executable, "-m", WORKER, row.learner, str(train), str(test), str(done)]
+            settings = {**os.environ, "OMP_NUM_THREADS": "1"}
+            ended = subprocess.run(command, capture_output=True, text=True, env=settings, preexec_fn=_limited)
+            if ended.returncode == -signal.SIGXCPU:
+                write_json(done, {"data": name, "learner": row.learner, "stopped_after": LIMIT})
+                say(f"{name}, {row.label}: stopped after {LIMIT} s of CPU time")
+            elif not done.exists():
                 reason = (ended.stderr.strip().splitlines() or ["no reason given"])[-1]
                 say(f"{name}, {row.label}: not run ({reason})")
             else:
                 say(f"{name}, {row.label}: {json.loads(done.read_text())['cpu_seconds']:.0f} s of CPU time")
+
+
+def _limited() -> None:
+    resource.setrlimit(resource.RLIMIT_CPU, (LIMIT, LIMIT + 5))
 
 
 def files(data: Path | None, out: Path) -> Iterator[tuple[str, Path, Path]]:
@@ -143,6 +146,9 @@ def table(out: Path) -> str:
                 parts.append(f"| {row.label} | not run{f' (needs {row.package})' if row.package else ''} |")
                 continue
             found = json.loads(file.read_text())
+            if "stopped_after" in found:
+                parts.append(f"| {row.label} | not finished in {found['stopped_after'] // 60} min of CPU time |")
+                continue
             shares = [found["top"][column] for column in COLUMNS] + [found["top"]["recall@10"]["tail"]]
             cells = [f"{100 * share:.1f}" for share in shares]
             cells += [f"{found[key]:.0f}" for key in ("cpu_seconds", "fit_seconds")]

@@ -115,18 +115,15 @@ def napkinxc(kind: str, train: SparseRows, test: SparseRows, count: int) -> Lear
 
 
 def libmultilabel(kind: str, train: SparseRows, test: SparseRows, count: int) -> Learned:
-    """Linear SVMs (L2, squared hinge, C = 1), one per label or in a tree."""
+    """Linear SVMs (squared hinge, C = 1, the package's defaults), one per label or in a tree."""
     import libmultilabel.linear as linear
 
     ends = np.cumsum([0, *map(len, train.positives)])
     flat = np.concatenate([np.asarray(row, np.int64) for row in train.positives])
     y = sparse.csr_matrix((np.ones(len(flat)), flat, ends), shape=(len(train.positives), count))
-    x, options = sparse.csr_matrix(train.features, dtype=np.float64), "-s 1 -c 1 -e 0.0001"
+    x = sparse.csr_matrix(train.features, dtype=np.float64)
     started = time.process_time()
-    if kind == "tree":
-        model = linear.train_tree(y, x, options, verbose=False)
-    else:
-        model = linear.train_1vsrest(y, x, False, options, verbose=False)
+    model = linear.train_tree(y, x, verbose=False) if kind == "tree" else linear.train_1vsrest(y, x, verbose=False)
     fitted = time.process_time() - started
     weight = model.flat_model.weights if kind == "tree" else model.weights
     parts = (weight.data, weight.indices, weight.indptr) if sparse.issparse(weight) else (np.asarray(weight),)

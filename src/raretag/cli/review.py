@@ -130,13 +130,10 @@ def serve(
     need_server()
 
     from raretag.serve.asked import Asked, Limits
-    from raretag.serve.model import Model, load
+    from raretag.serve.model import load
     from raretag.serve.server import build_server
 
-    model = load(run, device=device)
-    if not isinstance(model, Model):
-        raise UserError(f"'{run}' ranks very many labels, which the server does not do yet; use raretag predict --top")
-    asked = Asked(model, Limits(max_items, max_megabytes, max_seconds, max_waiting))
+    asked = Asked(load(run, device=device), Limits(max_items, max_megabytes, max_seconds, max_waiting))
     token = os.environ.get("RARETAG_TOKEN", "")
     listening = listen(host, port)
     if host not in LOOPBACK and not token:

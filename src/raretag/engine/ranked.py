@@ -42,7 +42,7 @@ from raretag.runs.ranked_card import LabelTable
 from raretag.runs.run import Run
 
 SHARE, MOST = 0.1, 10_000  # of the training items that are held out for the cut, at most so many
-TWICE = 2**26  # numbers that the training items store, up to which the model is fitted twice
+TWICE = 2**24  # numbers that the training items store, up to which the model is fitted twice
 KEPT = 50  # ranked labels of a held-out item that are looked at
 STAGE = "held_out.safetensors"  # what a run that was stopped need not compute again
 

@@ -8,7 +8,7 @@ It reads the data once, so it is the plain thing that other rankers must beat, a
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -19,9 +19,8 @@ from torch import Tensor
 
 from raretag.core.errors import UserError
 from raretag.core.listener import SILENT, Listener
-from raretag.core.ranker import Known, Ranked, Ranker, best_of
-
-ENTRIES = 2**24  # scores that are in memory at once
+from raretag.core.ranker import Known, Ranked, Ranker
+from raretag.ranking.line import best_by_lines, largest_of_rows, packed, row_numbers, unpacked
 
 
 class Centroids(Ranker):
@@ -45,51 +44,22 @@ class Centroids(Ranker):
         lengths = row_lengths(x)[np.diff(x.indptr) > 0]
         steady = len(lengths) and np.ptp(lengths) <= 1e-3 * lengths.max()
         self.length = float(lengths.mean()) if steady else 0.0
-        sums = known.positive.T.astype(np.float32).tocsr()  # [C, N]
-        parts = []
+        rows, by_label, parts = unit_rows(x), known.positive.T.astype(np.float32).tocsr(), []  # [N, D], [C, N]
         for start in range(0, known.labels, 4096):  # the entries of all labels before cutting may be many
-            parts.append(self._centroids(sums[start : start + 4096] @ unit_rows(x)))
+            sums = sparse.csr_array(by_label[start : start + 4096] @ rows)
+            parts.append(unit_rows(largest_of_rows(sums, self.columns)))
             listener.progress(min(1.0, (start + 4096) / known.labels))
         self.weight = sparse.csr_array(sparse.vstack(parts)).T.tocsr()
 
-    def _centroids(self, sums: sparse.csr_array) -> sparse.csr_array:
-        """Rows [c, D] with their largest entries, of length 1."""
-        sums = sparse.csr_array(sums)
-        row = np.repeat(np.arange(sums.shape[0]), np.diff(sums.indptr))
-        order = np.lexsort((-np.abs(sums.data), row))
-        place = np.arange(len(row)) - sums.indptr[row]
-        keep = np.sort(order[place < self.columns])
-        ends = np.concatenate([[0], np.cumsum(np.bincount(row[keep], minlength=sums.shape[0]))])
-        return unit_rows(sparse.csr_array((sums.data[keep], sums.indices[keep], ends), shape=sums.shape))
-
     def rank(self, x: sparse.csr_array, k: int) -> Ranked:
-        found = list(self._blocks(unit_rows(x), k))
-        if not found:
-            return Ranked(np.zeros((0, k), np.int32), np.zeros((0, k), np.float32))
-        return Ranked(np.concatenate([one.labels for one in found]), np.concatenate([one.scores for one in found]))
-
-    def _blocks(self, x: sparse.csr_array, k: int) -> Iterator[Ranked]:
-        rows = max(1, ENTRIES // self.weight.shape[1])
-        for start in range(0, x.shape[0], rows):
-            scores = np.float32(self.scale) * (x[start : start + rows] @ self.weight).toarray()  # [b, C], a small block
-            scores[scores == 0] = -np.inf
-            yield best_of(scores, k)
+        found = best_by_lines(unit_rows(x), self.weight, None, k)
+        return Ranked(found.labels, np.float32(self.scale) * found.scores)
 
     def state(self) -> dict[str, Tensor]:
-        weight = self.weight
-        return {
-            "shape": torch.tensor(weight.shape),
-            "length": torch.tensor(self.length),
-            "indptr": torch.from_numpy(weight.indptr.astype(np.int64)),
-            "indices": torch.from_numpy(weight.indices.astype(np.int32)),
-            "data": torch.from_numpy(weight.data.astype(np.float16)),
-        }
+        return {"length": torch.tensor(self.length), **packed(self.weight)}
 
     def restore(self, state: Mapping[str, Tensor]) -> None:
-        self.length = float(state["length"])
-        data = state["data"].float().numpy()
-        shape = tuple(state["shape"].tolist())
-        self.weight = sparse.csr_array((data, state["indices"].numpy(), state["indptr"].numpy()), shape=shape)
+        self.length, self.weight = float(state["length"]), unpacked(state)
 
     def line(self) -> tuple[sparse.csr_array, NDArray[np.float32]] | None:
         """Where all rows have one length, dividing by it is a factor of W."""
@@ -109,5 +79,4 @@ def unit_rows(x: sparse.csr_array) -> sparse.csr_array:
 
 
 def row_lengths(x: sparse.csr_array) -> NDArray[np.float64]:
-    row = np.repeat(np.arange(x.shape[0]), np.diff(x.indptr))
-    return np.sqrt(np.bincount(row, x.data.astype(np.float64) ** 2, x.shape[0]))
+    return np.sqrt(np.bincount(row_numbers(x), x.data.astype(np.float64) ** 2, x.shape[0]))

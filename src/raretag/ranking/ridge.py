@@ -21,7 +21,8 @@ import torch
 from numpy.typing import NDArray
 from scipy import sparse
 
-Floats = NDArray[np.float32]
+from raretag.ranking.line import Floats
+
 NUMBERS = 2**22  # of a dense block
 
 
@@ -37,7 +38,7 @@ class Ridge:
         gram = torch.from_numpy((self.rows.T @ self.rows).toarray())
         gram.diagonal().add_(strength)
         torch.linalg.cholesky(gram, out=gram)
-        self.inverse: Floats = torch.cholesky_inverse(gram).numpy()
+        self.inverse: Floats = np.ascontiguousarray(torch.cholesky_inverse(gram).mT.numpy())  # it comes by columns
 
     def own(self, some: NDArray[np.int64]) -> Floats:
         """h [s] of these items: how much the fit follows a target of their own."""
@@ -61,7 +62,7 @@ class Ridge:
         """The entries of W where `pattern`, X'Y [D, C] by rows, has some, in its order."""
         found = pattern.data / np.repeat(self.squares + self.strength, np.diff(pattern.indptr)).astype(np.float32)
         by_label = sparse.csr_array(targets.T)  # [C, N]
-        size = max(1, NUMBERS // sum(targets.shape))
+        size = block_size(*targets.shape)
         for start in range(0, len(self.common), size):
             block = self.common[start : start + size]
             moved = self.rows @ np.ascontiguousarray(self.inverse[:, start : start + size])  # [N, b]
@@ -71,6 +72,11 @@ class Ridge:
                 found[part] = weight[pattern.indices[part], place]
             progress(min(1.0, (start + size) / len(self.common)))
         return np.asarray(found, np.float32)
+
+
+def block_size(items: int, labels: int) -> int:
+    """How many columns of N + C numbers are made at a time; fewer than 16 would waste what is read for them."""
+    return max(16, NUMBERS // (items + labels))
 
 
 def masked_line(x: sparse.csr_array, target: Floats, strength: float, most_steps: int = 30) -> Floats:

@@ -10,13 +10,13 @@ import base64
 import binascii
 import io
 import time
-from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 from torch import Tensor
 
 from raretag.core.errors import UserError
@@ -25,6 +25,7 @@ from raretag.data.inputs.images import TROUBLE, Images, opened, square
 from raretag.data.inputs.mixed import KIND as MIXED
 from raretag.serve.model import Model
 from raretag.serve.predictions import Predictions
+from raretag.serve.ranking import RankedPredictions, RankingModel
 from raretag.serve.readers import Converter, ReadOptions, sentence_encoder
 
 
@@ -58,10 +59,13 @@ class ImageBytes(Images):
         return square(io.BytesIO(self.paths[row]), side, self.fit)  # type: ignore[arg-type]
 
 
-class Asked:
-    """A model behind a queue. Predictions are those of `Model.predict` for the same items."""
+Found = Predictions | RankedPredictions
 
-    def __init__(self, model: Model, limits: Limits) -> None:
+
+class Asked:
+    """A model behind a queue. Predictions are those of its `predict` for the same items."""
+
+    def __init__(self, model: Model | RankingModel, limits: Limits) -> None:
         card = model.card
         self.model, self.limits = model, limits
         self.converter = Converter(card.inputs, tuple(card.input_shape), sentence_encoder(card, ReadOptions()))
@@ -73,8 +77,8 @@ class Asked:
         """texts, images, rows of a table, features or tensors."""
         return self.converter.reads
 
-    def items(self, given: Any) -> list[Any]:
-        """Items of a request, checked for their kind: texts, lists of numbers, or images in base64."""
+    def items(self, given: Any) -> Any:
+        """Items of a request, checked for their kind: texts, lists or objects of numbers, or images in base64."""
         if not isinstance(given, list) or not 1 <= len(given) <= self.limits.items:
             raise UserError(f"expected 'items', a list of 1 to {self.limits.items} {self.reads}")
         if self.reads == "images":
@@ -83,6 +87,8 @@ class Asked:
             return self._rows(given)
         if self.reads == "texts" and not all(isinstance(item, str) for item in given):
             raise UserError("an item is not a text; this model reads texts")
+        if any(isinstance(item, dict) for item in given) and self.columns:
+            return _sparse_rows(given, self.columns)
         return given
 
     def _rows(self, given: list[Any]) -> list[Any]:
@@ -90,31 +96,37 @@ class Asked:
             raise UserError("this model reads images in a column beside others, which are not taken over HTTP: predict")
         return list(self.converter.checked(given))
 
-    async def predict(self, items: Sequence[Any]) -> Predictions:
+    @property
+    def columns(self) -> int:
+        """Of a feature vector; 0 if items are none."""
+        shape = self.converter.description.get("shape") or self.model.card.input_shape
+        return int(shape[0]) if self.reads in ("features", "tensors") and len(shape) == 1 else 0
+
+    async def predict(self, items: Any, top: int = 1) -> Found:
         """Waits for its turn; `BusyError` if too many do, `TimeoutError` after the limit."""
         if self.waiting >= self.limits.waiting:
             raise BusyError
         self.waiting += 1
         deadline = time.monotonic() + self.limits.seconds
-        future = asyncio.get_running_loop().run_in_executor(self._worker, self._work, list(items), deadline)
+        future = asyncio.get_running_loop().run_in_executor(self._worker, self._work, items, deadline, top)
         future.add_done_callback(self._done)  # a request that nobody waits for any more holds its place until it ends
         return await asyncio.wait_for(asyncio.shield(future), self.limits.seconds)
 
     def close(self) -> None:
         self._worker.shutdown(wait=True, cancel_futures=True)
 
-    def _done(self, future: asyncio.Future[Predictions]) -> None:
+    def _done(self, future: asyncio.Future[Found]) -> None:
         self.waiting -= 1
         if not future.cancelled():
             future.exception()  # looked at, so that nobody complains of it
 
-    def _work(self, items: list[Any], deadline: float) -> Predictions:
+    def _work(self, items: Any, deadline: float, top: int) -> Found:
         if time.monotonic() > deadline:
             raise TimeoutError  # nobody waits for it any more
-        ids = [str(place) for place in range(len(items))]
-        return self.model.decide(ids, self.model.logits(self._inputs(items, ids)))
+        ids = [str(place) for place in range(items.shape[0] if sparse.issparse(items) else len(items))]
+        return self.model.answer(ids, self._inputs(items, ids), top)
 
-    def _inputs(self, items: list[Any], ids: list[str]) -> Inputs | Tensor:
+    def _inputs(self, items: Any, ids: list[str]) -> Inputs | Tensor:
         if self.reads == "images":
             for place, content in enumerate(items):
                 _check_image(content, place)
@@ -128,6 +140,25 @@ def _check_image(content: bytes, place: int) -> None:
         opened(io.BytesIO(content)).close()
     except TROUBLE:
         raise UserError(f"item {place} is not an image that can be read") from None
+
+
+def _sparse_rows(items: list[Any], columns: int) -> sparse.csr_array:
+    """Items such as {"17": 0.5}: the columns that are not 0, counted from 0."""
+    data, indices, ends = [], [], [0]
+    for place, item in enumerate(items):
+        if not isinstance(item, dict):
+            raise UserError(f"item {place} is a {type(item).__name__}, and others are objects; expected one kind")
+        for column, value in item.items():
+            if not (column.isascii() and column.isdigit() and len(column) < 12 and int(column) < columns):
+                raise UserError(f"item {place} has the column {column[:20]!r}; expected '0' to '{columns - 1}'")
+            if isinstance(value, bool) or not isinstance(value, (int, float)) or not abs(value) < 3e38:
+                raise UserError(f"item {place}, column {column}: expected a number")
+            indices.append(int(column))
+            data.append(value)
+        ends.append(len(indices))
+    found = sparse.csr_array((np.array(data, np.float32), indices, ends), shape=(len(items), columns))
+    found.sum_duplicates()  # "7" and "07"
+    return found
 
 
 def _image_bytes(item: Any, place: int) -> bytes:

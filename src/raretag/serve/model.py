@@ -197,6 +197,15 @@ class Model:
         chosen = probabilities > self.thresholds
         return Predictions(ids, self.labels, probabilities.float().numpy(), chosen.numpy())
 
+    def answer(self, ids: Sequence[str], inputs: Inputs | Tensor, top: int = 1) -> Predictions:
+        """For a few items, as a server is asked for them; all labels are predicted, however many are asked for."""
+        return self.decide(ids, self.logits(inputs))
+
+    def label_rows(self, start: int = 0) -> list[dict[str, Any]]:
+        """What a server says of the labels from this one on."""
+        rows = zip(self.card.labels, self.card.thresholds, self.card.training_positives, strict=True)
+        return [{"label": a, "threshold": b, "training_positives": int(n)} for a, b, n in rows][start:]
+
     def probabilities(self, logits: Tensor) -> Tensor:
         """[N, C] float64, calibrated."""
         return torch.sigmoid(logits.double() * self.scale + self.shift)

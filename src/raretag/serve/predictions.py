@@ -52,6 +52,14 @@ class Predictions:
         cuts = np.searchsorted(rows, np.arange(1, len(self)))
         return [part.tolist() for part in np.split(names, cuts)] if len(self) else []
 
+    def chosen_pairs(self) -> list[list[tuple[str, float]]]:
+        """The same with their probabilities."""
+        column = {label: place for place, label in enumerate(self.labels)}
+        return [
+            [(label, float(p[column[label]])) for label in some]
+            for some, p in zip(self.chosen_labels(), self.probabilities, strict=True)
+        ]
+
     def top(self, k: int) -> list[list[tuple[str, float]]]:
         """The `k` most probable labels of each item with their probabilities, chosen or not."""
         best = self._best(k)

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 RANKED = 50  # labels of an item that are looked at, unless more are asked for
 SHOWN = 10  # of them in a table, unless the user says how many
+MOST_SERVED = 1000  # labels in one answer of a server
 BLOCK = 2048  # items at a time: what bounds the memory, however long the data
 
 
@@ -54,10 +55,12 @@ class RankedPredictions:
 
     def chosen_labels(self) -> list[list[str]]:
         """The labels that each item is predicted to have, the most probable first."""
-        return [
-            [name for name, there in zip(names, row, strict=False) if there]
-            for names, row in zip(self.best, self.chosen.tolist(), strict=True)
-        ]
+        return [[name for name, _ in row] for row in self.chosen_pairs()]
+
+    def chosen_pairs(self) -> list[list[tuple[str, float]]]:
+        """The same with their probabilities."""
+        rows = zip(self.best, self.probabilities.tolist(), self.chosen.tolist(), strict=True)
+        return [[(name, p) for name, p, there in zip(*row, strict=False) if there] for row in rows]
 
     def top(self, k: int) -> list[list[tuple[str, float]]]:
         """The `k` most probable labels of each item with their probabilities, chosen or not."""
@@ -130,8 +133,7 @@ class RankingModel:
         """Block by block, with bounded memory: how many items a block covers, and the predictions for them."""
         width = max(RANKED, top or 0)
         for count, block in reader.blocks(max(batch_size, BLOCK), skip):
-            inputs = TensorInputs(block.inputs) if isinstance(block.inputs, Tensor) else block.inputs
-            yield count, self.decide(block.ids, inputs, width)
+            yield count, self.decide(block.ids, as_inputs(block.inputs), width)
 
     def decide(self, ids: Sequence[str], inputs: Inputs, top: int) -> RankedPredictions:
         """The best labels of some items."""
@@ -143,10 +145,28 @@ class RankingModel:
         labels, p = np.take_along_axis(ranked.labels, order, 1), np.take_along_axis(p, order, 1)
         return RankedPredictions(ids, named(self.labels, labels), p, p > self.threshold)
 
+    def answer(self, ids: Sequence[str], inputs: Inputs | Tensor, top: int = 1) -> RankedPredictions:
+        """For a few items, as a server is asked for them."""
+        if not 1 <= top <= MOST_SERVED:
+            raise UserError(f"top is {top}; expected 1 to {MOST_SERVED:,} labels of this model")
+        return self.decide(ids, as_inputs(inputs), max(RANKED, top))
+
+    def label_rows(self, start: int = 0) -> list[dict[str, Any]]:
+        """What a server says of the labels from this one on, up to a thousand of them."""
+        some = range(start, min(start + MOST_SERVED, len(self.labels)))
+        return [
+            {"label": self.labels[n], "threshold": self.threshold, "training_positives": int(self.positives[n])}
+            for n in some
+        ]
+
     @property
     def seal(self) -> str:
         """Identifies weights, labels and cut together."""
         return str((self.card.model_extra or {}).get("seal"))
+
+
+def as_inputs(given: Inputs | Tensor) -> Inputs:
+    return TensorInputs(given) if isinstance(given, Tensor) else given
 
 
 def ranking_of(run: Run) -> RankingModel:

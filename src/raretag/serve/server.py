@@ -17,21 +17,23 @@ from starlette.routing import Route
 from raretag.core.errors import UserError
 from raretag.data.inputs.mixed import KIND as MIXED
 from raretag.data.inputs.mixed import columns_of
-from raretag.serve.asked import Asked, BusyError
+from raretag.serve.asked import Asked, BusyError, Found
+from raretag.serve.model import Model
 from raretag.serve.predictions import Predictions
 from raretag.serve.web import LOCAL, Guard, TooLargeError, body_of
 
 
 def build_server(asked: Asked, hosts: Any = LOCAL, token: str = "") -> Any:
     """The ASGI application; with a token, requests need `Authorization: Bearer TOKEN`."""
-    card, limits = asked.model.card, asked.limits
+    limits = asked.limits
 
     async def predict(request: Request) -> Response:
         try:
             body = await asyncio.wait_for(body_of(request, limits.bytes), limits.seconds)
             items, form = _read(request, body)
-            found = await asked.predict(asked.items(items))
-            return JSONResponse({"predictions": _rows(found, form)})
+            top = _top(form)
+            found = await asked.predict(asked.items(items), 1 if top is None else top)
+            return JSONResponse({"predictions": _rows(found, top, form)})
         except UserError as error:
             return _trouble(400, str(error))
         except TooLargeError as error:
@@ -41,11 +43,11 @@ def build_server(asked: Asked, hosts: Any = LOCAL, token: str = "") -> Any:
         except (TimeoutError, asyncio.TimeoutError):
             return _trouble(504, f"not answered within {limits.seconds:g} seconds")
 
-    async def labels(_: Request) -> Response:
-        rows = zip(card.labels, card.thresholds, card.training_positives, strict=True)
-        return JSONResponse(
-            {"labels": [{"label": a, "threshold": b, "training_positives": int(n)} for a, b, n in rows]}
-        )
+    async def labels(request: Request) -> Response:
+        start = request.query_params.get("start", "0")
+        if not (start.isascii() and start.isdigit() and len(start) < 12):
+            return _trouble(400, "start is not a number; expected how many labels to leave out")
+        return JSONResponse({"total": len(asked.model.labels), "labels": asked.model.label_rows(int(start))})
 
     async def health(_: Request) -> Response:
         return JSONResponse({"status": "ok", "waiting": asked.waiting, "model": asked.model.seal[:16]})
@@ -106,25 +108,32 @@ def _read(request: Request, body: bytes) -> tuple[Any, dict[str, Any]]:
     return given.get("items"), given
 
 
-def _rows(found: Predictions, form: dict[str, Any]) -> list[dict[str, Any]]:
+def _top(form: dict[str, Any]) -> int | None:
+    """How many of the likeliest labels to give, if any."""
+    if form.get("top") is None:
+        return None
+    try:
+        return int(form["top"])
+    except (TypeError, ValueError, OverflowError):
+        raise UserError("top is not a number; expected how many of the likeliest labels to give") from None
+
+
+def _rows(found: Found, top: int | None, form: dict[str, Any]) -> list[dict[str, Any]]:
     """By default the chosen labels; with `top` the likeliest too; with `probabilities` all, in the order of /labels."""
-    chosen = found.chosen_labels()
-    column = {label: place for place, label in enumerate(found.labels)}
-    rows: list[dict[str, Any]] = [
-        {"labels": [{"label": label, "probability": float(p[column[label]])} for label in some]}
-        for some, p in zip(chosen, found.probabilities, strict=True)
-    ]
-    if form.get("top") is not None:
-        try:
-            best = found.top(int(form["top"]))
-        except (TypeError, ValueError):
-            raise UserError("top is not a number; expected how many of the likeliest labels to give") from None
-        for row, some in zip(rows, best, strict=True):
-            row["top"] = [{"label": label, "probability": p} for label, p in some]
+    rows: list[dict[str, Any]] = [{"labels": _scored(some)} for some in found.chosen_pairs()]
+    if top is not None:
+        for row, some in zip(rows, found.top(top), strict=True):
+            row["top"] = _scored(some)
     if form.get("probabilities") in (True, "true", "1"):
+        if not isinstance(found, Predictions):
+            raise UserError("this model ranks its labels and does not score them all; ask for top instead")
         for row, p in zip(rows, found.probabilities.tolist(), strict=True):
             row["probabilities"] = p
     return rows
+
+
+def _scored(pairs: list[tuple[str, float]]) -> list[dict[str, Any]]:
+    return [{"label": label, "probability": p} for label, p in pairs]
 
 
 def _trouble(status: int, words: str, headers: dict[str, str] | None = None) -> JSONResponse:
@@ -142,20 +151,27 @@ def description(asked: Asked) -> dict[str, Any]:
         item = {"type": "object", "required": columns_of(asked.converter.description), "properties": columns(asked)}
     elif reads != "texts":
         item = {"type": "array", "items": {"type": "number"}, "description": f"of shape {list(shape)}"}
+        if asked.columns:
+            some = {"type": "object", "additionalProperties": {"type": "number"}, "example": {"0": 1.5}}
+            item = {"oneOf": [item, {**some, "description": "the columns that are not 0, counted from 0"}]}
     scored = {"type": "object", "properties": {"label": {"type": "string"}, "probability": {"type": "number"}}}
-    request = {
+    request: dict[str, Any] = {
         "type": "object",
         "required": ["items"],
         "properties": {
             "items": {"type": "array", "minItems": 1, "maxItems": limits.items, "items": item},
             "top": {"type": "integer", "minimum": 1, "description": "also give the likeliest labels, chosen or not"},
-            "probabilities": {"type": "boolean", "description": "also give all, in the order of /labels"},
         },
     }
+    thresholds = "all labels have one threshold"
+    if isinstance(asked.model, Model):
+        every = {"type": "boolean", "description": "also give all, in the order of /labels"}
+        request["properties"]["probabilities"] = every
+        thresholds = "each label has its own threshold"
     row = {
         "type": "object",
         "properties": {
-            "labels": {"type": "array", "items": scored, "description": "chosen: above the label's threshold"},
+            "labels": {"type": "array", "items": scored, "description": "chosen: above the threshold"},
             "top": {"type": "array", "items": scored},
             "probabilities": {"type": "array", "items": {"type": "number"}},
         },
@@ -176,7 +192,7 @@ def description(asked: Asked) -> dict[str, Any]:
         "info": {
             "title": f"raretag: {len(asked.model.labels)} labels from {reads}",
             "version": asked.model.seal[:16],
-            "description": "Probabilities are calibrated, and each label has its own threshold.",
+            "description": f"Probabilities are calibrated, and {thresholds}.",
         },
         "paths": {
             "/predict": {
@@ -189,7 +205,9 @@ def description(asked: Asked) -> dict[str, Any]:
                     },
                 }
             },
-            "/labels": _plain("All labels with their thresholds and training positives"),
+            "/labels": _plain(
+                "Labels with their thresholds and training positives; ?start=N leaves out N of very many"
+            ),
             "/health": _plain("Whether the server answers, and how many requests wait"),
         },
     }
