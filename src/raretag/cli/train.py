@@ -54,6 +54,9 @@ def train(
         str | None,
         typer.Option(metavar="quick|default|best", help="How much the default for feature vectors and texts tries."),
     ] = None,
+    download: Annotated[
+        bool, typer.Option("--download", help="Let the weights of a pretrained network be fetched if none is here.")
+    ] = False,
     log: Annotated[
         list[str] | None,
         typer.Option(
@@ -80,6 +83,7 @@ def train(
         hint = f"data comes after --data: --data {run}" if run.is_file() else "name a new one with --out"
         raise UserError(f"'{run}' was given, but a run folder is an argument of --resume only; {hint}")
     direct = {"method__name": method, "data__test": test, "train__devices": devices, "log": log or None}
+    direct["encoder__download"] = True if download else None
     settings = compose(config, changes, data, seed=seed, effort=effort, **direct)
     folder = run or out or Path("runs") / f"{data_title(settings)}-{file_name(settings.method.name)}-{settings.seed}"
     if resume:

@@ -39,7 +39,11 @@ class Chosen(Named):
 
 
 class Encoder(Named):
-    name: str = "none"  # or a model, whose features replace the inputs
+    name: str = Field(
+        "auto",
+        description="a frozen network whose features replace photographs (`raretag list encoders`), or none; "
+        "auto: the best one that is installed",
+    )
 
 
 class Method(Named):

@@ -188,7 +188,7 @@ def card_of(prepared: Prepared, decisions: Decisions, weights_sha256: str) -> Ca
         inputs=raw.description,
         columns=raw.columns,
         input_shape=list(raw.shape),
-        encoder=None if raw.encoder is None else {"sha256": raw.encoder},
+        encoder=raw.encoder,
         weights={"file": WEIGHTS, "sha256": weights_sha256},
         config=prepared.config.model_dump(mode="json"),
         **decisions.model_dump(),

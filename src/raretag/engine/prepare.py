@@ -35,7 +35,7 @@ from raretag.engine.auto import (
     with_texts_as_read,
 )
 from raretag.engine.batches import logits_of, placed
-from raretag.engine.encode import encoded
+from raretag.engine.encode import choose_encoder, encoded
 from raretag.engine.fit import Training
 from raretag.labels.counts import groups
 from raretag.labels.store import LabelStore
@@ -130,7 +130,7 @@ def begin(
     brought = data
     if brought is None:
         config = with_all_teaching(config, all_will_teach(config, method, own_model=own_model))
-    data, raw = load_inputs(config, brought, fabric, listener)
+    config, data, raw = load_inputs(config, brought, fabric, listener)
     if method is None:
         config = choose_method(config, data, listener, own_model=own_model)
     learner = build_learner(config, data.train.labels) if method is None else method
@@ -138,7 +138,7 @@ def begin(
         data = data.all_teaching()
     elif brought is None and all_teach(config, learner) != config.data.all_teach:  # the data spoke for another learner
         config = with_all_teaching(config, all_teach(config, learner))
-        data, raw = load_inputs(config, None, fabric, listener)
+        config, data, raw = load_inputs(config, None, fabric, listener)
         learner = build_learner(config, data.train.labels) if method is None else method
     if brought is None:
         config = with_texts_as_read(config, data)
@@ -181,17 +181,26 @@ def assembled(begun: Begun, fabric: Fabric, listener: Listener, model: nn.Module
     return prepared
 
 
-def load_inputs(config: Config, data: DataSet | None, fabric: Fabric, listener: Listener) -> tuple[DataSet, RawInputs]:
+def load_inputs(
+    config: Config, data: DataSet | None, fabric: Fabric, listener: Listener
+) -> tuple[Config, DataSet, RawInputs]:
     """The data as it is given or as the configuration names it, behind the encoder if there is one."""
     data = load(config.data, config.seed) if data is None else data
+    config, data = choose_encoder(config, data, listener)
     raw = RawInputs.of(data)
     if config.encoder.name != "none":
         with fabric.rank_zero_first():  # the first process computes what the others then read
             torch.manual_seed(config.seed)
             encoder = build_backbone(config.encoder, raw.shape)
-            raw = replace(raw, encoder=digest_of(encoder))
+            raw = replace(raw, encoder=about_encoder(encoder))
             data = encoded(data, encoder, workers=config.train.workers, listener=listener)
-    return data, raw
+    return config, data, raw
+
+
+def about_encoder(encoder: nn.Module) -> dict[str, str]:
+    """What the card says of it."""
+    known = {name: getattr(encoder, name, None) for name in ("title", "licence")}
+    return {"sha256": digest_of(encoder)} | {name: str(value) for name, value in known.items() if value is not None}
 
 
 def build_learner(config: Config, labels: LabelStore) -> Method | Solver | Ranker:

@@ -39,7 +39,7 @@ class RawInputs:
     description: dict[str, Any]  # how a raw item becomes a tensor; empty: items are tensors already
     shape: tuple[int, ...]
     columns: dict[str, Any]  # of a table: which column is what
-    encoder: str | None = None  # hash of a frozen encoder's weights
+    encoder: dict[str, str] | None = None  # of a frozen encoder: hash of its weights, its name and licence
 
     @classmethod
     def of(cls, data: DataSet) -> RawInputs:

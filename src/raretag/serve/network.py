@@ -95,7 +95,7 @@ def load_weights(model: nn.Module, weights: Path, own: bool) -> None:
 def load_encoder(card: Card) -> nn.Module | None:
     """The frozen encoder that training used, by its name; its weights must be the same ones."""
     config = card.settings
-    if config.encoder.name == "none":
+    if config.encoder.name in ("none", "auto"):
         return None
     from raretag.models.pretrained import digest_of  # few models need it
 

@@ -3,10 +3,12 @@ changes in training."""
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from pathlib import Path
 from typing import IO, Any, Literal
 
 import numpy as np
@@ -126,6 +128,18 @@ class Images:
     def pixels(self, row: int, side: int) -> NDArray[np.uint8]:
         """One image as [side, side, 3]."""
         return square(self.paths[row], side, self.fit)
+
+    def of_size(self, side: int) -> Images:
+        """The same images with sides of so many pixels."""
+        return Images(self.paths, size=side, fit=self.fit, augment=self.augment)
+
+    def keys(self, rows: Tensor) -> list[bytes]:
+        """For each row, a hash of the file's bytes and of how it is read: 16 bytes."""
+        how = f"{self.size} {self.fit}".encode()
+        return [
+            hashlib.blake2b(Path(self.paths[row]).read_bytes(), digest_size=16, key=how).digest()
+            for row in rows.tolist()
+        ]
 
     def describe(self) -> dict[str, Any]:
         return {"kind": "images", "size": self.size, "fit": self.fit, "mean": list(MEAN), "std": list(STD)}
