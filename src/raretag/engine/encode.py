@@ -1,14 +1,15 @@
 """Photographs as features of a frozen network: which network, at which size, and each image only once.
 
 The features of an image are kept on disk by the content of its file, how it is read, and the network with its weights:
-a new image is computed, a known one is not, whatever table or part names it. The cache is `$RARETAG_CACHE`, or `raretag`
-in the user's cache folder, and may be deleted at any time. A block of it is written once and never changed.
+a new image is computed, a known one is not, whatever table or part names it. The cache is `$RARETAG_CACHE`, or
+`raretag` in the user's cache folder, and may be deleted at any time. A block of it is written once and never changed.
 """
 
 from __future__ import annotations
 
 import hashlib
 import time
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -30,20 +31,18 @@ from raretag.models.pretrained import digest_of
 ROWS = 32  # images that go through a network at once
 FIRST_REPORT = 5.0  # seconds of work after which the time that is left is told
 
-LITE = [
-    {"name": "efficientnet_lite", "variant": variant, "pool": "mean_and_max", "flip": True} for variant in (0, 1, 2)
-]
-OWN = {0: 224, 1: 240, 2: 260}
+HOW: dict[str, Any] = {"pool": "mean_and_max", "flip": True}  # what folds confirm for all of them
+LITE = [{"name": "efficientnet_lite", "variant": variant, **HOW} for variant in (0, 1, 2)]
 BEST_FIRST: dict[str, list[dict[str, Any]]] = {  # by effort, as folds of VOC-MLT order them: docs/benchmarks/images.md
     "quick": [LITE[0], LITE[1], LITE[2]],
     "default": [
-        {"name": "side_by_side", "of": [{**LITE[0], "size": OWN[0]}, {**LITE[2], "size": OWN[2]}]},
+        {"name": "side_by_side", "of": [{**LITE[0], "size": 224}, {**LITE[2], "size": 260}]},
         LITE[2],
         LITE[1],
         LITE[0],
     ],
 }
-FETCHED = {"name": "timm_model", "architecture": "tf_efficientnet_lite2.in1k", "pool": "mean_and_max", "flip": True}
+FETCHED = {"name": "timm_model", "architecture": "tf_efficientnet_lite2.in1k", **HOW}
 WORTH = "on photographs of VOC-MLT its default reached NN mAP, and training from scratch MM"
 
 
@@ -163,15 +162,12 @@ class Cache:
     def known(self, wanted: set[bytes]) -> dict[bytes, Tensor]:
         found: dict[bytes, Tensor] = {}
         for path in sorted(self.folder.glob("*.safetensors")):
-            try:
-                with safe_open(path, "pt") as file:
-                    keys = [bytes(key) for key in file.get_tensor("keys").tolist()]
-                    rows = [row for row, key in enumerate(keys) if key in wanted]
-                    if rows:
-                        features = file.get_tensor("features")
-                        found |= {keys[row]: features[row].clone() for row in rows}
-            except (OSError, SafetensorError):  # damaged, or deleted by another: then it is made anew
-                continue
+            with suppress(OSError, SafetensorError), safe_open(path, "pt") as file:  # what is damaged is made anew
+                keys = [bytes(key) for key in file.get_tensor("keys").tolist()]
+                rows = [row for row, key in enumerate(keys) if key in wanted]
+                if rows:
+                    features = file.get_tensor("features")
+                    found |= {keys[row]: features[row].clone() for row in rows}
         return found
 
     def keep(self, keys: list[bytes], features: Tensor) -> None:

@@ -137,8 +137,8 @@ class VocMlt(VocDevkit):
 
     Wu et al., "Distribution-Balanced Loss", ECCV 2020, section 4.1. Difficult objects are positive, as in the authors'
     code. The paper tests on the 4,952 images of VOC2007 test and has no validation part; a share of the training images
-    is held out for it. `features: mobilenetv2` reads ready-made features instead of images. `test_images` leaves so many
-    test images, evenly spaced in the list, for machines on which a network takes long for all of them.
+    is held out for it. `features: mobilenetv2` reads ready-made features instead of images. `test_images` leaves so
+    many test images, evenly spaced in the list, for machines on which a network takes long for all of them.
     """
 
     name = "voc_mlt"
