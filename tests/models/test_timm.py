@@ -53,7 +53,7 @@ def test_width_and_size_are_those_of_the_model(architecture: str) -> None:
     model = make(architecture, frozen=True)
     found = model(torch.randn(2, 3, side, side))
     assert found.shape == (2, model.features)
-    assert model.size == wanted
+    assert model.side == wanted
     assert model.licence
 
 

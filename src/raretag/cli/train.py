@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -57,6 +57,10 @@ def train(
     download: Annotated[
         bool, typer.Option("--download", help="Let the weights of a pretrained network be fetched if none is here.")
     ] = False,
+    fine_tune: Annotated[
+        bool,
+        typer.Option("--fine-tune", help="Let the network of photographs learn on, with --method; takes minutes."),
+    ] = False,
     log: Annotated[
         list[str] | None,
         typer.Option(
@@ -82,7 +86,9 @@ def train(
     if run is not None and not resume:
         hint = f"data comes after --data: --data {run}" if run.is_file() else "name a new one with --out"
         raise UserError(f"'{run}' was given, but a run folder is an argument of --resume only; {hint}")
-    direct = {"method__name": method, "data__test": test, "train__devices": devices, "log": log or None}
+    tuned = (method or "auto") if fine_tune else None  # the method of the network, not of the frozen features
+    direct: dict[str, Any] = {"method__name": None if fine_tune else method, "fine_tune__name": tuned}
+    direct |= {"data__test": test, "train__devices": devices, "log": log or None}
     direct["encoder__download"] = True if download else None
     settings = compose(config, changes, data, seed=seed, effort=effort, **direct)
     folder = run or out or Path("runs") / f"{data_title(settings)}-{file_name(settings.method.name)}-{settings.seed}"
@@ -222,7 +228,7 @@ def check_names(settings: Config) -> None:
     for name in settings.log:
         if name not in ("auto", "none"):
             registry.refuse_unknown("integrations.loggers", name)
-    for room, chosen in [*rooms.items(), ("models", settings.encoder)]:
+    for room, chosen in [*rooms.items(), ("models", settings.encoder), ("methods", settings.fine_tune)]:
         if chosen.name not in ("auto", "none"):
             registry.refuse_unknown(room, chosen.name)
 

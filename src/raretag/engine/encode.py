@@ -36,7 +36,7 @@ LITE = [{"name": "efficientnet_lite", "variant": variant, **HOW} for variant in 
 BEST_FIRST: dict[str, list[dict[str, Any]]] = {  # by effort, as folds of VOC-MLT order them: docs/benchmarks/images.md
     "quick": [LITE[0], LITE[1], LITE[2]],
     "default": [
-        {"name": "side_by_side", "of": [{**LITE[0], "size": 224}, {**LITE[2], "size": 260}]},
+        {"name": "side_by_side", "of": [{**LITE[0], "side": 224}, {**LITE[2], "side": 260}]},
         LITE[2],
         LITE[1],
         LITE[0],
@@ -67,7 +67,7 @@ def choose_encoder(config: Config, data: DataSet, listener: Listener) -> tuple[C
             chosen = Encoder(**{key: value for key, value in chosen.model_dump().items() if key != "download"})
         own_size = getattr(maker, "own_size", None)
         if photographs and own_size is not None and "size" not in config.data.options:
-            side = chosen.options.get("size") or own_size(chosen.options)
+            side = chosen.options.get("side") or own_size(chosen.options)
             config, data = (config, data) if side is None else with_size(config, data, side)
     return config.model_copy(update={"encoder": chosen}), data
 

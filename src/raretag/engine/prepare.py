@@ -61,6 +61,7 @@ class Prepared:
     solver: Solver | None = None
     out_of_fold: Tensor | None = None  # [N, C] logits of the training items by solutions that never saw them
     first_validation: Tensor | None = None  # [V, C] logits of validation items by the fit before `train.refit`
+    test_logits: Tensor | None = None  # [T, C] where they were computed on the way
     refitted: dict[str, Any] | None = None  # what the model was then fitted to, for the record
     cost: Cost = field(default_factory=Cost)
 
@@ -115,6 +116,7 @@ class Begun:
     data: DataSet
     raw: RawInputs
     learner: Method | Solver | Ranker
+    images: DataSet | None = None  # the items before the encoder, if there is one
 
 
 def begin(
@@ -130,7 +132,7 @@ def begin(
     brought = data
     if brought is None:
         config = with_all_teaching(config, all_will_teach(config, method, own_model=own_model))
-    config, data, raw = load_inputs(config, brought, fabric, listener)
+    config, data, raw, images = load_inputs(config, brought, fabric, listener)
     if method is None:
         config = choose_method(config, data, listener, own_model=own_model)
     learner = build_learner(config, data.train.labels) if method is None else method
@@ -138,13 +140,13 @@ def begin(
         data = data.all_teaching()
     elif brought is None and all_teach(config, learner) != config.data.all_teach:  # the data spoke for another learner
         config = with_all_teaching(config, all_teach(config, learner))
-        config, data, raw = load_inputs(config, None, fabric, listener)
+        config, data, raw, images = load_inputs(config, None, fabric, listener)
         learner = build_learner(config, data.train.labels) if method is None else method
     if brought is None:
         config = with_texts_as_read(config, data)
     if unused := unused_settings(config, learner):
         listener.message(f"not used: {', '.join(unused)}; {config.method.name} is solved without training steps")
-    return Begun(config, data, raw, learner)
+    return Begun(config, data, raw, learner, images)
 
 
 def assembled(begun: Begun, fabric: Fabric, listener: Listener, model: nn.Module | None = None) -> Prepared:
@@ -183,18 +185,18 @@ def assembled(begun: Begun, fabric: Fabric, listener: Listener, model: nn.Module
 
 def load_inputs(
     config: Config, data: DataSet | None, fabric: Fabric, listener: Listener
-) -> tuple[Config, DataSet, RawInputs]:
-    """The data as it is given or as the configuration names it, behind the encoder if there is one."""
+) -> tuple[Config, DataSet, RawInputs, DataSet | None]:
+    """The data as it is given or as the configuration names it, behind the encoder if there is one, and before it."""
     data = load(config.data, config.seed) if data is None else data
     config, data = choose_encoder(config, data, listener)
-    raw = RawInputs.of(data)
+    raw, images = RawInputs.of(data), None
     if config.encoder.name != "none":
         with fabric.rank_zero_first():  # the first process computes what the others then read
             torch.manual_seed(config.seed)
             encoder = build_backbone(config.encoder, raw.shape)
-            raw = replace(raw, encoder=about_encoder(encoder))
+            raw, images = replace(raw, encoder=about_encoder(encoder)), data
             data = encoded(data, encoder, workers=config.train.workers, listener=listener)
-    return config, data, raw
+    return config, data, raw, images
 
 
 def about_encoder(encoder: nn.Module) -> dict[str, str]:

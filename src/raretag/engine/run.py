@@ -25,6 +25,7 @@ from raretag.data.dataset import DataSet
 from raretag.engine import checkpoint
 from raretag.engine.batches import features_of
 from raretag.engine.checkpoint import Best
+from raretag.engine.fine_tune import fine_tune
 from raretag.engine.fit import Training, fit, stage_of
 from raretag.engine.measure import Measured, card_of, cross_fit, epoch_row, measure_run, solved_row
 from raretag.engine.prepare import Prepared, assembled, begin, build_fabric
@@ -70,6 +71,8 @@ def run(
     cost = Cost()
     with cost.of("load"):
         begun = begin(config, fabric, listener, data, method, own_model=model is not None)
+    if config.fine_tune.name != "none" and (begun.images is None or not isinstance(begun.learner, Solver)):
+        raise UserError("--fine-tune is for photographs behind a pretrained network; pip install 'raretag[vision]'")
     if isinstance(begun.learner, Ranker):
         return run_ranked(begun, folder, resume=resume, listener=listener, loggers=loggers)
     with cost.of("load"):
@@ -88,6 +91,9 @@ def run(
     if prepared.config.train.refit is True:
         with prepared.cost.of("fit"):
             fit_again(prepared, history, listener)
+    if begun.images is not None and config.fine_tune.name != "none":
+        with prepared.cost.of("fit"):
+            fine_tune(prepared, begun.images, config, listener)
     measured = measure_run(prepared, history, listener)
     if folder is not None and first:
         write_folder(folder, prepared, measured)

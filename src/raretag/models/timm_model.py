@@ -36,7 +36,7 @@ class TimmModel(Pretrained):
         channels: int,
         *,
         architecture: str,
-        size: int | None = None,
+        side: int | None = None,
         pool: Pool = "mean",
         flip: bool = False,
         pretrained: bool = True,
@@ -57,9 +57,9 @@ class TimmModel(Pretrained):
                     "download=true, lets them be fetched from the Hugging Face Hub"
                 )
             overlay = {"pretrained_cfg_overlay": {"file": str(file)}}
-        if size is None and about.get("fixed_input_size"):
-            size = self.own_size({"architecture": architecture})
-        super().__init__(size=size, pool=pool, flip=flip, frozen=frozen)
+        if side is None and about.get("fixed_input_size"):
+            side = self.own_size({"architecture": architecture})
+        super().__init__(side=side, pool=pool, flip=flip, frozen=frozen)
         network = timm.create_model(architecture, pretrained=pretrained, in_chans=channels, num_classes=0, **overlay)
         self.title = f"timm's {architecture}"
         self.licence = str(about.get("license") or "not stated")
@@ -69,7 +69,7 @@ class TimmModel(Pretrained):
             values = values if len(values) == channels else values.mean()[None]
             self.register_buffer(name, values[:, None, None], persistent=False)
         self.use(network)
-        self.features = self.width(channels, size or int(wanted["input_size"][-1]))
+        self.features = self.width(channels, side or int(wanted["input_size"][-1]))
 
     @torch.no_grad()
     def width(self, channels: int, side: int) -> int:

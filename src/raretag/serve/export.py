@@ -6,6 +6,7 @@ The file holds one graph: raw numbers in, logits or decisions out, with nothing 
 from __future__ import annotations
 
 import contextlib
+import copy
 import io
 import json
 import logging
@@ -21,6 +22,7 @@ from torch import Tensor, nn
 from raretag.core.errors import UserError
 from raretag.core.files import replacing
 from raretag.data.inputs.text import SIDE_BY_SIDE
+from raretag.models.pretrained import Pretrained
 from raretag.serve.model import Model
 
 ENDINGS = {"onnx": ".onnx", "torch": ".pt2"}
@@ -271,7 +273,11 @@ def graph_of(model: Model, *, preprocess: bool, decide: bool) -> tuple[Graph, Te
     shape = tuple(model.card.input_shape)
     before, example = preprocessing(model.card.inputs, shape) if preprocess else (nn.Identity(), torch.randn(2, *shape))
     after = Decided(model) if decide else nn.Identity()
-    return Graph(before, model.network.cpu(), after).eval(), example
+    network = copy.deepcopy(model.network.cpu())
+    for module in network.modules():
+        if isinstance(module, Pretrained):
+            module.exact = True  # a file is for any machine, also for those that do not multiply bfloat16
+    return Graph(before, network, after).eval(), example
 
 
 def preprocessing(inputs: dict[str, Any], shape: tuple[int, ...]) -> tuple[nn.Module, Tensor]:
