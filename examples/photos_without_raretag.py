@@ -17,5 +17,6 @@ side = about["inputs"]["size"]  # uint8 [batch, side, side, 3] goes in
 for path in sys.argv[2:]:
     photo = ImageOps.exif_transpose(Image.open(path)).convert("RGB").resize((side, side), Image.Resampling.BILINEAR)
     probabilities, chosen = session.run(None, {"inputs": np.asarray(photo)[None]})
-    tags = {label: round(float(p), 3) for label, p, yes in zip(about["labels"], probabilities[0], chosen[0]) if yes}
+    found = zip(about["labels"], probabilities[0].tolist(), chosen[0], strict=True)
+    tags = {label: round(probability, 3) for label, probability, yes in found if yes}
     print(json.dumps({"photo": path, "tags": tags}))

@@ -102,19 +102,19 @@ def test_the_best_that_is_installed_is_taken_at_its_own_size(table: Any, lite: s
 
 def test_without_one_it_says_what_to_install_and_trains_from_scratch(table: Any, lite: set[int]) -> None:
     lite.clear()
-    run, lines = train(table, epochs=1, data={"size": 16})
+    run, lines = train(table, epochs=1, data__size=16)
     assert run.record.config["encoder"]["name"] == "none"
     assert run.record.config["model"]["name"] == "small_resnet"
     said = [line for line in lines if "pip install 'raretag[vision]'" in line]
     assert len(said) == 1
     assert "mAP" in said[0]
     with pytest.raises(UserError, match="--fine-tune is for photographs"):
-        train(table, fine_tune="auto", data={"size": 16})
+        train(table, fine_tune="auto", data__size=16)
 
 
 @pytest.mark.parametrize("settings", [{"encoder": "none"}, {"model": "small_resnet"}])
 def test_what_the_user_names_stays(table: Any, settings: dict[str, Any]) -> None:
-    run, lines = train(table, epochs=1, data={"size": 16}, **settings)
+    run, lines = train(table, epochs=1, data__size=16, **settings)
     assert run.record.config["encoder"]["name"] == "none"
     assert not any("pip install" in line or "Lite" in line for line in lines)
 
@@ -139,7 +139,7 @@ def test_an_image_is_computed_once_by_its_content(table: Any, monkeypatch: pytes
     block = next((table.parent / "cache").rglob("*.safetensors"))
     block.write_bytes(b"damaged")
     assert computed() > 0
-    train(table, effort="quick", data={"size": 32})
+    train(table, effort="quick", data__size=32)
     assert sum(seen) > 60  # other pixels
 
 

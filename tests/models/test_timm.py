@@ -89,10 +89,10 @@ def test_a_table_of_photographs_is_read_through_it(monkeypatch: pytest.MonkeyPat
         rows.append(f"{number}.png,{'blue' if number < 12 else 'red'}")
     (tmp_path / "photos.csv").write_text("\n".join(rows))
     encoder = {"name": "timm_model", "architecture": "resnet10t", "pretrained": False, "frozen": True}
-    run = raretag.train(tmp_path / "photos.csv", encoder=encoder, data={"size": 32}, out=tmp_path / "run")
+    run = raretag.train(tmp_path / "photos.csv", encoder=encoder, data__size=32, out=tmp_path / "run")
     assert run.record.metrics.final.mAP.total > 0.9
     assert run.card is not None
     assert run.card.encoder is not None
     assert run.card.encoder["licence"] == "apache-2.0"
     found = raretag.load(tmp_path / "run").predict([str(tmp_path / "1.png")])
-    assert found.labels_of(0) == ["blue"] if hasattr(found, "labels_of") else True
+    assert found.chosen_labels() == [["blue"]]

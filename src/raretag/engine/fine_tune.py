@@ -48,7 +48,7 @@ DEFAULTS: dict[str, Any] = {
     "average": 0.98,
 }
 ROWS = 256  # feature vectors that are looked at together
-FIRST_STEPS = 5  # after which the time of the whole is told
+FIRST_STEPS = 4  # after which the time of the whole is told
 
 
 def fine_tune(prepared: Prepared, images: DataSet, asked: Config, listener: Listener) -> None:
@@ -58,15 +58,16 @@ def fine_tune(prepared: Prepared, images: DataSet, asked: Config, listener: List
     """
     if prepared.out_of_fold is None:
         raise UserError("fine-tuning begins with blend on frozen features; leave out --set train.use_all=false")
-    begun = time.monotonic()
     labels = prepared.data.train.labels
     learn, held = (torch.as_tensor(rows) for rows in split(labels, [1 - HELD, HELD], prepared.config.seed).parts)
     training = start(prepared, images, asked, learn)
-    epochs = training.settings.epochs
+    epochs, begun, first = training.settings.epochs, 0.0, 0.0
     for step in fit(training):
         listener.progress(step.share)
+        if step.step == 1:  # it also warms up
+            begun, first = time.monotonic(), step.share
         if step.step == FIRST_STEPS:
-            left = (time.monotonic() - begun) * (1 / step.share - 1)
+            left = (time.monotonic() - begun) * (1 - step.share) / (step.share - first)
             listener.message(f"fine-tuning on {len(learn):,} images for {epochs} epochs: about {minutes(left)}")
         if step.ends_epoch:
             listener.message(f"fine-tuning: epoch {step.epoch + 1} of {epochs}, loss {step.mean_loss:.4f}")
@@ -80,7 +81,6 @@ def fine_tune(prepared: Prepared, images: DataSet, asked: Config, listener: List
     prepared.first_validation, prepared.test_logits = (
         (1 - share) * frozen + share * fine for frozen, fine in scores.values()
     )
-    prepared.out_of_fold = None
     prepared.data = replace(prepared.data, validation=validation)
     torch.manual_seed(prepared.config.seed)
     encoder = build_backbone(prepared.config.encoder, prepared.raw.shape)

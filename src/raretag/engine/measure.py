@@ -77,6 +77,11 @@ def validation_logits(prepared: Prepared) -> Tensor:
     return prepared.logits(prepared.data.validation)
 
 
+def decides_out_of_fold(prepared: Prepared) -> bool:
+    """Whether the scores of the final model out of fold are known; a network that was tuned has none."""
+    return prepared.out_of_fold is not None and prepared.first_validation is None
+
+
 def validation_row(prepared: Prepared, logits: Tensor) -> dict[str, Any]:
     numbers = metrics_of(prepared, prepared.data.validation, logits)
     return {"validation": {name: numbers[name] for name in ("mAP", "F1")}}
@@ -117,7 +122,8 @@ def measure_run(prepared: Prepared, history: list[dict[str, Any]], listener: Lis
         logits["test"] = prepared.logits(data.test)
     fitted = None  # thresholds and calibration from out-of-fold logits, where there are such
     with prepared.cost.of("decide"):
-        if prepared.out_of_fold is not None:
+        if decides_out_of_fold(prepared):
+            assert prepared.out_of_fold is not None
             targets = data.train.labels.targets()
             fitted = tune_out_of_fold(prepared.out_of_fold, targets, prepared.groups, seed=config.seed)
             tuned = fitted.tuned
@@ -213,7 +219,7 @@ def fitted_on(prepared: Prepared, final: dict[str, Any]) -> dict[str, dict[str, 
     measured = {"from": "test items", "items": len(data.test)} if "measured_on" not in final else validation
     return {
         "model": prepared.refitted or {"parts": parts, "items": len(data.train)},
-        "thresholds": validation if prepared.out_of_fold is None else out_of_fold,
+        "thresholds": out_of_fold if decides_out_of_fold(prepared) else validation,
         "metrics": measured,
     }
 
