@@ -1,7 +1,7 @@
 """Tags of photographs from an exported model, with nothing of raretag: onnxruntime, Pillow and NumPy.
 
-    raretag export runs/photos --to onnx --preprocess --decide --out photos.onnx
-    python examples/photos_without_raretag.py photos.onnx a.jpg b.jpg
+First: raretag export runs/photos --to onnx --preprocess --decide --out photos.onnx
+Then: python examples/photos_without_raretag.py photos.onnx a.jpg b.jpg
 """
 
 import json

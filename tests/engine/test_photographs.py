@@ -96,8 +96,10 @@ def test_the_best_that_is_installed_is_taken_at_its_own_size(table: Any, lite: s
     found = model.predict([str(tmp_path / f"{number}.png") for number in range(3)])
     assert found.chosen_labels() == [["red"], ["green"], ["blue"]]
 
-    lite.remove(0)
-    assert train(table, effort="quick")[0].record.config["encoder"] == {**encode.LITE[2], "frozen": True}
+    lite.remove(2)
+    alone = train(table)[0].record.config
+    assert alone["encoder"] == {**encode.LITE[0], "frozen": True}
+    assert alone["data"]["size"] == 224
 
 
 def test_without_one_it_says_what_to_install_and_trains_from_scratch(table: Any, lite: set[int]) -> None:
