@@ -39,7 +39,7 @@ LEARNING = 0.75  # of the network's weights, the last ones: less than half of it
 SHARE = 0.5  # of the tuned network's scores
 METHOD = "assume_negative"
 DEFAULTS: dict[str, Any] = {
-    "epochs": 8,
+    "epochs": 6,
     "learning_rate": 1e-3,
     "backbone_rate": 0.3,
     "weight_decay": 0.01,
@@ -94,7 +94,7 @@ def start(prepared: Prepared, images: DataSet, asked: Config, learn: Tensor) -> 
     chosen = tuned_network(config.encoder)
     torch.manual_seed(config.seed)
     network = build_backbone(chosen, prepared.raw.shape)
-    columns = slice(0, width_of(network))
+    columns = slice(-width_of(network), None)  # the last of several encoders
     labels = prepared.data.train.labels.take(learn.numpy())
     features = prepared.data.train.inputs.batch(learn)[:, columns]
     items = Items(TensorInputs(features), labels)

@@ -27,10 +27,10 @@ class Network:
 
 
 def tuned_network(encoder: Named, *, pretrained: bool = True) -> Network:
-    """The network that learns: the encoder itself, or the first of several side by side, without mirror images."""
+    """The network that learns: the encoder itself, or the last of several side by side, without mirror images."""
     first = {"name": encoder.name, **encoder.options}
     if encoder.name == "side_by_side":
-        first = dict(encoder.options["of"][0])
+        first = dict(encoder.options["of"][-1])
     kept = {key: value for key, value in first.items() if key not in ("name", "frozen", "flip", "download")}
     return Network(str(first["name"]), {**kept, "pretrained": pretrained})
 
