@@ -186,7 +186,7 @@ def configuration(data: Any, method: str | Mapping[str, Any], settings: Mapping[
     return checked(tree)
 
 
-_NAMED = ("data", "encoder", "model", "branches", "head", "sampler")
+_NAMED = ("data", "encoder", "fine_tune", "model", "branches", "head", "sampler")
 
 
 def _data_set(data: Data, prior: Any = None) -> DataSet | None:

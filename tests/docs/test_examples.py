@@ -22,7 +22,7 @@ PACKAGES = {  # that an example needs beside what raretag itself needs
 QUICK = [
     pytest.param(path, id=path.stem, marks=[pytest.mark.integration] if path.stem in PACKAGES else [])
     for path in EXAMPLES
-    if path.stem != "demo"
+    if path.stem not in ("demo", "photos_without_raretag")  # the latter is run by tests/serve/test_export.py
 ]
 
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from PIL import Image
 
 import raretag
 from raretag.serve.export import export
@@ -142,3 +144,38 @@ def test_a_program_without_raretag_predicts_the_same_from_texts(how, tmp_path, m
     wanted = model.predict(NEW_TEXTS)
     np.testing.assert_allclose([one["probabilities"] for one in found], wanted.probabilities, atol=1e-5)
     assert [sorted(one["labels"]) for one in found] == [sorted(labels) for labels in wanted.chosen_labels()]
+
+
+EXAMPLE = Path(__file__).parents[2] / "examples/photos_without_raretag.py"
+
+
+def test_photographs_are_tagged_by_a_program_without_raretag(tmp_path, monkeypatch):
+    monkeypatch.setenv("RARETAG_CACHE", str(tmp_path / "cache"))
+    rows, rng = ["photo,tags"], np.random.default_rng(0)
+    for number in range(40):
+        pixels = rng.integers(0, 90, (30, 24, 3), dtype=np.uint8)
+        pixels[:, :, number % 3] += 120
+        Image.fromarray(pixels).save(tmp_path / f"{number}.png")
+        rows.append(f"{number}.png,{('red', 'green', 'blue')[number % 3]}")
+    (tmp_path / "photos.csv").write_text("\n".join(rows))
+    small = ["data.size=32", "encoder.name=small_resnet", "encoder.depth=8", "encoder.width=4"]
+    model = raretag.load(train(tmp_path / "run", small, tmp_path / "photos.csv"))
+    export(model, tmp_path / "photos.onnx", preprocess=True, decide=True)
+
+    assert "raretag" not in {
+        line.split()[1].split(".")[0] for line in EXAMPLE.read_text().splitlines() if "import" in line
+    }
+    photos = [f"{number}.png" for number in range(6)]
+    done = subprocess.run(
+        [sys.executable, EXAMPLE, "photos.onnx", *photos], cwd=tmp_path, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    wanted = model.predict([tmp_path / photo for photo in photos])
+    for line, photo, labels, row in zip(
+        done.stdout.splitlines(), photos, wanted.chosen_labels(), wanted.probabilities, strict=True
+    ):
+        found = json.loads(line)
+        assert found["photo"] == photo
+        assert sorted(found["tags"]) == sorted(labels)
+        for label, probability in found["tags"].items():
+            assert probability == pytest.approx(row[list(model.labels).index(label)], abs=2e-3)

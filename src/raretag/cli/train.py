@@ -61,6 +61,13 @@ def train(
         str | None,
         typer.Option(metavar="quick|default|best", help="How much the default for feature vectors and texts tries."),
     ] = None,
+    download: Annotated[
+        bool, typer.Option("--download", help="Let the weights of a pretrained network be fetched if none is here.")
+    ] = False,
+    fine_tune: Annotated[
+        bool,
+        typer.Option("--fine-tune", help="Let the encoder of photographs or texts learn on, with --method."),
+    ] = False,
     log: Annotated[
         list[str] | None,
         typer.Option(
@@ -92,7 +99,10 @@ def train(
     if run is not None and not resume:
         hint = f"data comes after --data: --data {run}" if run.is_file() else "name a new one with --out"
         raise UserError(f"'{run}' was given, but a run folder is an argument of --resume only; {hint}")
-    direct = {"method__name": method, "data__test": test, "train__devices": devices, "log": log or None}
+    tuned = (method or "auto") if fine_tune else None  # the method of the network, not of the frozen features
+    direct: dict[str, Any] = {"method__name": None if fine_tune else method, "fine_tune__name": tuned}
+    direct |= {"data__test": test, "train__devices": devices, "log": log or None}
+    direct["encoder__download"] = True if download else None
     settings = compose(config, changes, data, seed=seed, effort=effort, **direct)
     folder = run or out or Path("runs") / f"{data_title(settings)}-{file_name(settings.method.name)}-{settings.seed}"
     if resume and not (auto and not (folder / CONFIG).is_file()):
@@ -237,7 +247,7 @@ def check_names(settings: Config) -> None:
     for name in settings.log:
         if name not in ("auto", "none"):
             registry.refuse_unknown("integrations.loggers", name)
-    for room, chosen in [*rooms.items(), ("models", settings.encoder)]:
+    for room, chosen in [*rooms.items(), ("models", settings.encoder), ("methods", settings.fine_tune)]:
         if chosen.name not in ("auto", "none"):
             registry.refuse_unknown(room, chosen.name)
 

@@ -1,7 +1,7 @@
 """All settings of a run, checked. Imports no torch, so that mistakes are found at once.
 
-`data`, `method`, `encoder`, `model`, `branches`, `head` and `sampler` name a module and carry its options beside the
-name; the options are checked by the module's own constructor when the run is built.
+`data`, `method`, `encoder`, `fine_tune`, `model`, `branches`, `head` and `sampler` name a module and carry its options
+beside the name; the options are checked by the module's own constructor when the run is built.
 """
 
 from __future__ import annotations
@@ -39,7 +39,17 @@ class Chosen(Named):
 
 
 class Encoder(Named):
-    name: str = Field("none", description="a frozen model whose features replace the inputs (`raretag list encoders`)")
+    name: str = Field(
+        "auto",
+        description="a frozen network whose features replace photographs (`raretag list encoders`), or none; "
+        "auto: the best one that is installed",
+    )
+
+
+class FineTune(Named):
+    name: str = Field(
+        "none", description="after the frozen encoder: the method with which its network learns on; auto, or none"
+    )
 
 
 class Method(Named):
@@ -163,7 +173,7 @@ class Train(Section):
         name = given.get("recipe") if isinstance(given, dict) else None
         if name is None:
             return given
-        if name not in RECIPES:
+        if not isinstance(name, str) or name not in RECIPES:
             raise ValueError(f"there is no recipe '{name}'; {nearest(str(name), RECIPES)}")
         return {**RECIPES[name], **given}
 
@@ -180,6 +190,7 @@ class Config(Section):
     data: Data = Data()
     method: Method = Method()
     encoder: Encoder = Encoder()
+    fine_tune: FineTune = FineTune()
     model: Chosen = Chosen()
     branches: Chosen = Chosen()
     head: Chosen = Chosen()
@@ -313,7 +324,7 @@ def put(tree: dict[str, Any], path: str, value: Any) -> None:
 
 
 def checked(tree: dict[str, Any]) -> Config:
-    named = ("data", "method", "encoder", "model", "branches", "head", "sampler")
+    named = ("data", "method", "encoder", "fine_tune", "model", "branches", "head", "sampler")
     strange = next((key for key in tree if not isinstance(key, str)), None)
     if strange is not None:
         raise UserError(f"there is no setting '{str(strange)[:60]}'; expected sections such as data, method and train")

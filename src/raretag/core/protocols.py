@@ -134,6 +134,19 @@ class Describes(Protocol):
 
 
 @runtime_checkable
+class Photographs(Protocol):
+    """Inputs that are images, read from files when they are needed."""
+
+    def of_size(self, side: int) -> Inputs:
+        """The same images with sides of so many pixels."""
+        ...
+
+    def keys(self, rows: Tensor) -> list[bytes]:
+        """For each row, a hash of the file's bytes and of how it is read."""
+        ...
+
+
+@runtime_checkable
 class Scaler(Protocol):
     """A module before the first layer that brings feature vectors to one scale."""
 

@@ -85,7 +85,8 @@ def reason_for(name: str, config: Config, stepwise: bool, dimensions: int, size:
 def is_stepwise(config: Config, *, own_model: bool) -> bool:
     """Whether a setting asks for a network that is trained step by step: how to train it, or which one."""
     parts = (config.model, config.head, config.branches, config.sampler)
-    trained = bool(config.train.model_fields_set - BESIDES) or config.train.fine_tune
+    steps = bool(config.train.model_fields_set - BESIDES) and config.fine_tune.name == "none"
+    trained = steps or config.train.fine_tune
     return own_model or trained or bool(config.method.options) or any(part.name != "auto" for part in parts)
 
 

@@ -79,6 +79,11 @@ def validation_logits(prepared: Prepared) -> Tensor:
     return prepared.logits(prepared.data.validation)
 
 
+def decides_out_of_fold(prepared: Prepared) -> bool:
+    """Whether the scores of the final model out of fold are known; a network that was tuned has none."""
+    return prepared.out_of_fold is not None and prepared.first_validation is None
+
+
 def validation_row(prepared: Prepared, logits: Tensor) -> dict[str, Any]:
     targets = prepared.data.validation.labels.targets().assuming_negatives()  # or every ranking would be perfect
     numbers = metrics_of(prepared, targets, logits)
@@ -117,10 +122,13 @@ class Measured:
 def measure_run(prepared: Prepared, history: list[dict[str, Any]], listener: Listener) -> Measured:
     """Every final number of a trained model. Where there is no test part, validation items stand in, and it is said."""
     data, config = prepared.data, prepared.config
-    logits = {"validation": validation_logits(prepared), "test": prepared.logits(data.test)}
+    logits = {"validation": validation_logits(prepared), "test": prepared.test_logits}
+    if prepared.test_logits is None:
+        logits["test"] = prepared.logits(data.test)
     fitted = None  # thresholds and calibration from out-of-fold logits, where there are such
     with prepared.cost.of("decide"):
-        if prepared.out_of_fold is not None:
+        if decides_out_of_fold(prepared):
+            assert prepared.out_of_fold is not None
             targets = data.train.labels.targets()
             fitted = tune_out_of_fold(prepared.out_of_fold, targets, prepared.groups, seed=config.seed)
             tuned = fitted.tuned
@@ -199,7 +207,7 @@ def card_of(prepared: Prepared, decisions: Decisions, weights_sha256: str) -> Ca
         inputs=raw.description,
         columns=raw.columns,
         input_shape=list(raw.shape),
-        encoder=None if raw.encoder is None else {"sha256": raw.encoder},
+        encoder=raw.encoder,
         weights={"file": WEIGHTS, "sha256": weights_sha256},
         config=prepared.config.model_dump(mode="json"),
         outside=prepared.outside.as_json() if prepared.outside is not None and prepared.outside.counts else None,
@@ -223,7 +231,7 @@ def fitted_on(prepared: Prepared, final: dict[str, Any]) -> dict[str, dict[str, 
     measured = {"from": "test items", "items": len(data.test)} if "measured_on" not in final else validation
     return {
         "model": prepared.refitted or {"parts": parts, "items": len(data.train)},
-        "thresholds": validation if prepared.out_of_fold is None else out_of_fold,
+        "thresholds": out_of_fold if decides_out_of_fold(prepared) else validation,
         "metrics": measured,
     }
 

@@ -24,7 +24,7 @@ from raretag.core.listener import SILENT, Listener, Step
 from raretag.core.ranker import Ranked
 from raretag.data.dataset import DataSet
 from raretag.data.fingerprint import fingerprint
-from raretag.engine.encode import encoded
+from raretag.engine.encode import choose_encoder, encoded
 from raretag.engine.fit import fit
 from raretag.engine.prepare import Begun, Prepared, build_fabric, build_learner, prepare
 from raretag.engine.ranked import KEPT, with_scale
@@ -139,12 +139,13 @@ def fit_quietly(prepared: Prepared, listener: Listener = SILENT) -> None:
 
 def with_features(data: DataSet, config: Config, listener: Listener) -> tuple[DataSet, Config]:
     """A frozen encoder looks at every item once, not once a fold."""
+    config, data = choose_encoder(config, data, listener)
     if config.encoder.name == "none":
         return data, config
     torch.manual_seed(config.seed)
     encoder = build_backbone(config.encoder, data.input_shape)
     data = encoded(data, encoder, workers=config.train.workers, listener=listener)
-    return data, config.model_copy(update={"encoder": Encoder()})
+    return data, config.model_copy(update={"encoder": Encoder(name="none")})
 
 
 def place_of(folder: Path, config: Config, data: DataSet, folds: int, listener: Listener) -> Path:

@@ -35,9 +35,9 @@ from raretag.engine.auto import (
     with_texts_as_read,
 )
 from raretag.engine.batches import logits_of, placed
-from raretag.engine.encode import encoded
+from raretag.engine.encode import choose_encoder, encoded
 from raretag.engine.fit import Training
-from raretag.engine.text_backbone import head_first, with_backbone, with_tokens
+from raretag.engine.text_backbone import head_first, tuned_by_steps, with_backbone, with_tokens
 from raretag.labels.counts import groups
 from raretag.labels.store import LabelStore
 from raretag.models.assemble import build_backbone, build_model
@@ -65,6 +65,7 @@ class Prepared:
     solver: Solver | None = None
     out_of_fold: Tensor | None = None  # [N, C] logits of the training items by solutions that never saw them
     first_validation: Tensor | None = None  # [V, C] logits of validation items by the fit before `train.refit`
+    test_logits: Tensor | None = None  # [T, C] where they were computed on the way
     refitted: dict[str, Any] | None = None  # what the model was then fitted to, for the record
     outside: Outside | None = None  # what scores from outside mean, where the data has such
     cost: Cost = field(default_factory=Cost)
@@ -124,6 +125,7 @@ class Begun:
     data: DataSet
     raw: RawInputs
     learner: Method | Solver | Ranker
+    images: DataSet | None = None  # the items before the encoder, if there is one
 
 
 def begin(
@@ -140,7 +142,8 @@ def begin(
     config = with_tokens(config)
     if brought is None:
         config = with_all_teaching(config, all_will_teach(config, method, own_model=own_model))
-    data, raw = load_inputs(config, brought, fabric, listener)
+    config, data, raw, images = load_inputs(config, brought, fabric, listener)
+    config = tuned_by_steps(config, data)
     if method is None:
         config = choose_method(config, data, listener, own_model=own_model)
     learner = build_learner(config, data.train.labels) if method is None else method
@@ -148,13 +151,13 @@ def begin(
         data = data.all_teaching()
     elif brought is None and all_teach(config, learner) != config.data.all_teach:  # the data spoke for another learner
         config = with_all_teaching(config, all_teach(config, learner))
-        data, raw = load_inputs(config, None, fabric, listener)
+        config, data, raw, images = load_inputs(config, None, fabric, listener)
         learner = build_learner(config, data.train.labels) if method is None else method
     if brought is None:
         config = with_texts_as_read(config, data)
     if unused := unused_settings(config, learner):
         listener.message(f"not used: {', '.join(unused)}; {config.method.name} is solved without training steps")
-    return Begun(config, data, raw, learner)
+    return Begun(config, data, raw, learner, images)
 
 
 def assembled(begun: Begun, fabric: Fabric, listener: Listener, model: nn.Module | None = None) -> Prepared:
@@ -199,17 +202,26 @@ def assembled(begun: Begun, fabric: Fabric, listener: Listener, model: nn.Module
     return prepared
 
 
-def load_inputs(config: Config, data: DataSet | None, fabric: Fabric, listener: Listener) -> tuple[DataSet, RawInputs]:
-    """The data as it is given or as the configuration names it, behind the encoder if there is one."""
+def load_inputs(
+    config: Config, data: DataSet | None, fabric: Fabric, listener: Listener
+) -> tuple[Config, DataSet, RawInputs, DataSet | None]:
+    """The data as it is given or as the configuration names it, behind the encoder if there is one, and before it."""
     data = load(config.data, config.seed) if data is None else data
-    raw = RawInputs.of(data)
+    config, data = choose_encoder(config, data, listener)
+    raw, images = RawInputs.of(data), None
     if config.encoder.name != "none":
         with fabric.rank_zero_first():  # the first process computes what the others then read
             torch.manual_seed(config.seed)
             encoder = build_backbone(config.encoder, raw.shape)
-            raw = replace(raw, encoder=digest_of(encoder))
+            raw, images = replace(raw, encoder=about_encoder(encoder)), data
             data = encoded(data, encoder, workers=config.train.workers, listener=listener)
-    return data, raw
+    return config, data, raw, images
+
+
+def about_encoder(encoder: nn.Module) -> dict[str, str]:
+    """What the card says of it."""
+    known = {name: getattr(encoder, name, None) for name in ("title", "licence")}
+    return {"sha256": digest_of(encoder)} | {name: str(value) for name, value in known.items() if value is not None}
 
 
 def build_learner(config: Config, labels: LabelStore) -> Method | Solver | Ranker:

@@ -119,7 +119,7 @@ def check(begun: Begun) -> None:
     name, config = begun.config.method.name, begun.config
     if processes.count() > 1:
         raise UserError(one_process(name))
-    if config.encoder.name != "none":
+    if config.encoder.name not in ("none", "auto"):
         raise UserError(f"{name} reads vectors and texts as they are; leave out encoder.name={config.encoder.name}")
     if len(begun.data.input_shape) != 1:
         raise UserError(

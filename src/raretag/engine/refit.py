@@ -55,7 +55,7 @@ def fit_again(prepared: Prepared, history: list[dict[str, object]], listener: Li
     epochs = epochs_of(prepared, history)
     prepared.first_validation = prepared.logits(prepared.data.validation)
     everything = prepared.data.all_teaching()
-    config = prepared.config.model_copy(update={"encoder": Encoder()})  # the items are behind it already
+    config = prepared.config.model_copy(update={"encoder": Encoder(name="none")})  # the items are behind it already
     again = prepare(config, prepared.fabric, data=everything)
     assert again.training is not None
     listener.message(f"training again on all {len(everything.train):,} items for {epochs} epochs, as validation said")

@@ -26,6 +26,7 @@ from raretag.data.dataset import DataSet
 from raretag.engine import checkpoint
 from raretag.engine.batches import features_of
 from raretag.engine.checkpoint import Best
+from raretag.engine.fine_tune import fine_tune
 from raretag.engine.fit import Training, fit, stage_of
 from raretag.engine.measure import (
     Measured,
@@ -108,6 +109,11 @@ def run_alone(
     if resume:
         assert folder is not None
         check_data(folder, begun.raw.content, listener.message, insists=data_changed)
+    if begun.config.fine_tune.name != "none" and (begun.images is None or not isinstance(begun.learner, Solver)):
+        raise UserError(
+            "--fine-tune is for photographs or texts behind a pretrained encoder, and none is here; "
+            "pip install 'raretag[vision]' or 'raretag[text]'"
+        )
     if isinstance(begun.learner, Ranker):
         if begun.data.prior is not None:
             raise UserError(f"{begun.config.method.name} ranks labels and uses no data.prior; try --method blend")
@@ -128,6 +134,9 @@ def run_alone(
     if prepared.config.train.refit is True:
         with prepared.cost.of("fit"):
             fit_again(prepared, history, listener)
+    if begun.images is not None and config.fine_tune.name != "none":
+        with prepared.cost.of("fit"):
+            fine_tune(prepared, begun.images, config, listener)
     texts = prepared.config.data.label_texts
     if texts not in ("auto", "none") or (texts == "auto" and prepared.raw.has_encoder):
         from raretag.engine.label_texts import listen  # most data has no texts

@@ -35,6 +35,7 @@ from raretag.core.targets import Targets
 from raretag.data.dataset import DataSet
 from raretag.data.sources import load
 from raretag.engine.auto import MANY_LABELS
+from raretag.engine.encode import choose_encoder
 from raretag.engine.out_of_fold import train_without, with_features
 from raretag.labels.split import split
 from raretag.metrics.intervals import Difference, difference_of, resampled
@@ -101,7 +102,12 @@ def recommend(
             f"the {labels:,} labels are ranked, and methods that score every label do not race for them; "
             "`raretag train` chooses a ranker"
         )
-    configs = [(one, compose(None, [*changes, *one.changes], name)) for one in entrants(loaded, config)]
+    config, loaded = choose_encoder(config, loaded, listener)
+    chosen = {"encoder": config.encoder}
+    configs = [
+        (one, compose(None, [*changes, *one.changes], name).model_copy(update=chosen))
+        for one in entrants(loaded, config)
+    ]
     return race(configs, loaded, minutes=minutes, listener=listener, clock=clock)
 
 

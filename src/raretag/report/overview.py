@@ -11,6 +11,7 @@ from raretag.report.study import GROUPS, Study
 from raretag.runs.record import changes_to_labels
 
 WORD = {"bad": "Serious", "warn": "Look here", "note": "Note", "good": "Good"}
+MEASURED = {"test": "Test set", "validation": "Validation items", "out of fold": "Out of fold"}
 
 
 def results(studies: list[Study], comparison: Comparison | None) -> str:
@@ -31,7 +32,8 @@ def results(studies: list[Study], comparison: Comparison | None) -> str:
     groups = studies[0].record["groups"]
     low, high = groups["edges"]
     sizes = ", ".join(f"{name} {len(groups[name])}" for name in GROUPS)
-    shown = table([*heads, *(["hidden found"] if recall else [])], rows, id="results", caption="Test set, in %")
+    caption = f"{MEASURED.get(studies[0].final.get('measured_on', 'test'), 'Test set')}, in %"
+    shown = table([*heads, *(["hidden found"] if recall else [])], rows, id="results", caption=caption)
     legend = f"Labels by {groups['counted_on']}: {sizes} (edges {low} and {high}). F1: macro, at 0.5; "
     legend += "F1*: at thresholds tuned on validation; exact: all labels of an item right"
     legend += "; hidden found: share of the hidden training positives that the model finds" if recall else ""
@@ -50,7 +52,7 @@ def trained(study: Study) -> str:
         "Labels": f"{len(study.labels):,}{_known(study)}",
         "Method": _named(config["method"]) + ("" if study.solved else f" — {_slots(method['slots'])}"),
         "Model": " on ".join(
-            _named(config[part]) for part in ("head", "model", "encoder") if config[part]["name"] not in ("none",)
+            _network(config[part]) for part in ("head", "model", "encoder") if config[part]["name"] not in ("none",)
         )
         + ("" if config["branches"]["name"] == "single" else f", {_named(config['branches'])}"),
         "Training": f"solved, not trained in steps, seed {config['seed']}"
@@ -101,6 +103,14 @@ def _known(study: Study) -> str:
 def _named(section: dict[str, Any]) -> str:
     options = ", ".join(f"{key} {value}" for key, value in section.items() if key != "name")
     return str(section["name"]) + (f" ({options})" if options else "")
+
+
+def _network(section: dict[str, Any]) -> str:
+    """A pretrained network by the name that people know."""
+    if section["name"] == "side_by_side":
+        return " and ".join(map(_network, section.get("of", [])))
+    known = {"efficientnet_lite": f"EfficientNet-Lite{section.get('variant', 0)}"}
+    return known.get(section["name"]) or _named(section)
 
 
 def _slots(slots: dict[str, str]) -> str:

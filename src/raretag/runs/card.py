@@ -42,7 +42,7 @@ class RawInputs:
     description: dict[str, Any]  # how a raw item becomes a tensor; empty: items are tensors already
     shape: tuple[int, ...]
     columns: dict[str, Any]  # of a table: which column is what
-    encoder: str | None = None  # hash of a frozen encoder's weights
+    encoder: dict[str, str] | None = None  # of a frozen encoder: hash of its weights, its name and licence
     data: DataSet | None = None  # itself
 
     @property
@@ -156,9 +156,8 @@ def read_sealed(folder: Path | str, form: str) -> tuple[Path, dict[str, Any]]:
         raise UserError(f"the card '{path}' is damaged: not JSON ({error})") from None
     found = card.get("format") if isinstance(card, dict) else None
     if found != form:
-        raise UserError(
-            f"the card '{path}' is of format {str(found)[:60]!r}; expected {form!r}: train again with this version"
-        )
+        told = repr(found)[:60]
+        raise UserError(f"the card '{path}' is of format {told}; expected {form!r}: train again with this version")
     if card.get("seal") != seal_of(card):
         raise UserError(
             f"the card '{path}' was changed after it was written (its seal does not fit); "

@@ -7,6 +7,7 @@ and the columns of a table become these numbers stands beside it, as JSON (expor
 from __future__ import annotations
 
 import contextlib
+import copy
 import io
 import json
 import logging
@@ -24,6 +25,7 @@ from raretag.core.files import replacing
 from raretag.data.inputs.mixed import KIND as MIXED
 from raretag.data.inputs.text import SIDE_BY_SIDE
 from raretag.data.inputs.tokens import KIND as TOKENS
+from raretag.models.pretrained import Pretrained
 from raretag.serve.model import Model
 
 ENDINGS = {"onnx": ".onnx", "torch": ".pt2"}
@@ -296,7 +298,11 @@ def graph_of(model: Model, *, preprocess: bool, decide: bool) -> tuple[Graph, Te
     if model.card.inputs.get("kind") == TOKENS:
         example = tokens_like(shape[0])
     after = Decided(model) if decide else nn.Identity()
-    return Graph(before, model.network.cpu(), after).eval(), example
+    network = copy.deepcopy(model.network.cpu())
+    for module in network.modules():
+        if isinstance(module, Pretrained):
+            module.exact = True  # a file is for any machine, also for those that do not multiply bfloat16
+    return Graph(before, network, after).eval(), example
 
 
 def tokens_like(longest: int) -> Tensor:

@@ -16,7 +16,7 @@ from raretag.core import registry
 from raretag.core.errors import UserError
 from raretag.core.protocols import Resizes
 from raretag.core.targets import LabelStatistics
-from raretag.models.assemble import build_backbone, build_model, width_after
+from raretag.models.assemble import build_backbone, build_model, width_after, width_of
 from raretag.runs.card import Card, check_weights
 
 
@@ -42,8 +42,11 @@ def load_network(folder: Path, card: Card, model: nn.Module | None = None) -> Ne
         encoder = load_encoder(card)
         if model is None:
             shape = tuple(card.input_shape)
-            shape = shape if encoder is None else width_after(encoder, shape)
-            model = assemble(without_downloads(card.settings), shape, statistics_of(card))
+            if is_fine_tuned(card):
+                model = assemble_fine_tuned(card, shape)
+            else:
+                shape = shape if encoder is None else width_after(encoder, shape)
+                model = assemble(without_downloads(card.settings), shape, statistics_of(card))
     if card.settings.train.precision == "64-true":
         model = model.double()
     load_weights(model, weights, own)
@@ -71,6 +74,25 @@ def assemble(config: Config, shape: tuple[int, ...], statistics: LabelStatistics
     )
 
 
+def is_fine_tuned(card: Card) -> bool:
+    return card.settings.fine_tune.name != "none" and card.settings.encoder.name not in ("none", "auto")
+
+
+def assemble_fine_tuned(card: Card, shape: tuple[int, ...]) -> nn.Module:
+    """The frozen encoder with its classifier and the tuned network, with weights that are still random."""
+    from raretag.models.fine_tuned import EndToEnd, FineTuned, tuned_network  # few models need it
+
+    config, statistics = card.settings, statistics_of(card)
+    encoder = build_backbone(config.encoder, shape).eval()
+    tuned = build_backbone(tuned_network(config.encoder, pretrained=False), shape)
+    classifier = config.model_copy(update={"head": config.head.model_copy(update={"name": "linear"})})
+    return FineTuned(
+        encoder,
+        assemble(config, (width_of(encoder),), statistics),
+        EndToEnd(tuned, assemble(classifier, (width_of(tuned),), statistics)),
+    )
+
+
 def load_weights(model: nn.Module, weights: Path, own: bool) -> None:
     """Fill the model, if every tensor of the file has its place; `own`: the module is the user's."""
     try:
@@ -95,7 +117,7 @@ def load_weights(model: nn.Module, weights: Path, own: bool) -> None:
 def load_encoder(card: Card) -> nn.Module | None:
     """The frozen encoder that training used, by its name; its weights must be the same ones."""
     config = card.settings
-    if config.encoder.name == "none":
+    if config.encoder.name in ("none", "auto") or is_fine_tuned(card):  # the latter has it among its weights
         return None
     from raretag.models.pretrained import digest_of  # few models need it
 

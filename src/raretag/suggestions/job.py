@@ -126,7 +126,8 @@ class _Trained:
     @classmethod
     def of(cls, run: Run) -> _Trained:
         config = checked(run.record.config)
-        data = run.data if config.encoder.name == "none" else None  # behind an encoder there are only its features
+        plain = config.encoder.name in ("none", "auto")  # behind an encoder there are only its features
+        data = run.data if plain else None
         return cls(config, run.record.data.labels, run.folder, data)
 
     @classmethod

@@ -8,6 +8,7 @@ import os
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from pathlib import Path
 from typing import IO, Any, Literal
 
 import numpy as np
@@ -136,6 +137,18 @@ class Images:
         with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
             found = pool.map(_ends, [self.paths[row] for row in rows.tolist()], chunksize=64)
             return torch.tensor(list(found), dtype=torch.int64)
+
+    def of_size(self, side: int) -> Images:
+        """The same images with sides of so many pixels."""
+        return Images(self.paths, size=side, fit=self.fit, augment=self.augment)
+
+    def keys(self, rows: Tensor) -> list[bytes]:
+        """For each row, a hash of the file's bytes and of how it is read: 16 bytes."""
+        how = f"{self.size} {self.fit}".encode()
+        return [
+            hashlib.blake2b(Path(self.paths[row]).read_bytes(), digest_size=16, key=how).digest()
+            for row in rows.tolist()
+        ]
 
     def describe(self) -> dict[str, Any]:
         return {"kind": "images", "size": self.size, "fit": self.fit, "mean": list(MEAN), "std": list(STD)}

@@ -1,0 +1,83 @@
+"""A network of images that learns on, from where it was frozen, and the frozen one beside it.
+
+The last layers learn, the first ones and all normalisation stay as they are: on a few thousand photographs the means of
+a batch are noise, and edges and textures are the same as anywhere. A fine-tuned network and classifiers of frozen
+features make different mistakes, so their scores are added up.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn.modules.batchnorm import _BatchNorm
+
+from raretag.core.protocols import Named
+from raretag.models.pretrained import freeze
+
+
+@dataclass(frozen=True)
+class Network:
+    """A model's name and its options."""
+
+    name: str
+    options: dict[str, Any]
+
+
+def tuned_network(encoder: Named, *, pretrained: bool = True) -> Network:
+    """The network that learns: the encoder itself, or the last of several side by side, without mirror images."""
+    first = {"name": encoder.name, **encoder.options}
+    if encoder.name == "side_by_side":
+        first = dict(encoder.options["of"][-1])
+    kept = {key: value for key, value in first.items() if key not in ("name", "frozen", "flip", "download")}
+    return Network(str(first["name"]), {**kept, "pretrained": pretrained})
+
+
+def hold_first(network: nn.Module, learning: float) -> None:
+    """All but the last `learning` of the weights, and all normalisation, become buffers, which nothing can wake up."""
+    norms = [module for module in network.modules() if isinstance(module, _BatchNorm)]
+    for module in norms:
+        freeze(module)
+    still = (1 - learning) * sum(parameter.numel() for parameter in network.parameters())
+    for module in network.modules():
+        for name, parameter in list(module.named_parameters(recurse=False)):
+            still -= parameter.numel()
+            if still >= 0:
+                delattr(module, name)
+                module.register_buffer(name, parameter.detach())
+
+
+class EndToEnd(nn.Module):
+    """Images to logits: `backbone` gives features, `head` classifies them. Normalisation stays in evaluation mode."""
+
+    def __init__(self, backbone: nn.Module, head: nn.Module) -> None:
+        super().__init__()
+        self.backbone, self.head = backbone, head
+
+    def forward(self, images: Tensor) -> Tensor:
+        logits: Tensor = self.head(self.backbone(images))
+        return logits
+
+    def train(self, mode: bool = True) -> EndToEnd:
+        super().train(mode)
+        for module in self.backbone.modules():
+            if isinstance(module, _BatchNorm):
+                module.eval()
+        return self
+
+
+class FineTuned(nn.Module):
+    """logits = (1 - share) of the classifier of frozen features + share of the network that was tuned."""
+
+    share: Tensor
+
+    def __init__(self, encoder: nn.Module, model: nn.Module, tuned: nn.Module, share: float = 0.5) -> None:
+        super().__init__()
+        self.encoder, self.model, self.tuned = encoder, model, tuned
+        self.register_buffer("share", torch.tensor(share))
+
+    def forward(self, images: Tensor) -> Tensor:
+        frozen: Tensor = self.model(self.encoder(images).float())
+        return (1 - self.share) * frozen + self.share * self.tuned(images)
