@@ -141,7 +141,7 @@ class Photographs(Protocol):
         """The same images with sides of so many pixels."""
         ...
 
-    def keys(self, rows: Tensor) -> list[bytes]:
+    def file_keys(self, rows: Tensor) -> list[bytes]:
         """For each row, a hash of the file's bytes and of how it is read."""
         ...
 

@@ -119,7 +119,7 @@ def keys_of(inputs: Inputs, rows: Tensor) -> list[bytes]:
         others = iter(keys_of(inputs.second, rows[rows >= len(inputs.first)] - len(inputs.first)))
         return [next(others) if second else next(some) for second in late]
     if isinstance(inputs, Photographs):
-        return inputs.keys(rows)
+        return inputs.file_keys(rows)
     return [hashlib.blake2b(row.numpy().tobytes(), digest_size=16).digest() for row in inputs.batch(rows)]
 
 

@@ -140,9 +140,11 @@ class Images:
 
     def of_size(self, side: int) -> Images:
         """The same images with sides of so many pixels."""
-        return Images(self.paths, size=side, fit=self.fit, augment=self.augment)
+        found = Images(self.paths, size=side, fit=self.fit, augment=self.augment)
+        found.keys = self.keys
+        return found
 
-    def keys(self, rows: Tensor) -> list[bytes]:
+    def file_keys(self, rows: Tensor) -> list[bytes]:
         """For each row, a hash of the file's bytes and of how it is read: 16 bytes."""
         how = f"{self.size} {self.fit}".encode()
         return [
