@@ -7,7 +7,7 @@ from matplotlib.colors import LogNorm
 from matplotlib.figure import Figure
 
 from raretag.core.errors import UserError
-from raretag.figures.class_aware import positives_per_label
+from raretag.figures.class_aware import Counts, positives_per_label
 from raretag.figures.parts.canvas import (
     BLUE,
     COLOURS,
@@ -55,18 +55,15 @@ class Construction:
         left.legend(frameon=False, fontsize=9)
         titled(left, f"Pareto curves, largest {self.largest:,}")
 
-        order, counts, inside = [], [], np.zeros(0, np.bool_)
+        order: list[int] = []
+        counts: list[Counts] = []
+        inside = np.zeros(0, np.bool_)
         for label, inside in pareto_steps(store, self.largest, self.power, self.seed):
             order.append(label)
             counts.append(positives_per_label(store.positives[inside]))
         grown = np.stack(counts)[:, order]  # [turns, C]
-        image = right.imshow(
-            np.ma.masked_equal(grown, 0),
-            cmap="viridis",
-            norm=LogNorm(1, grown.max()),
-            aspect="auto",
-            interpolation="nearest",
-        )
+        seen = np.where(grown > 0, grown, np.nan)  # a logarithm knows no zero
+        image = right.imshow(seen, norm=LogNorm(1, grown.max()), aspect="auto", interpolation="nearest")
         right.set_xlabel("labels, in the order of their turns", fontsize=10)
         right.set_ylabel("turn", fontsize=10)
         figure.colorbar(image, ax=right, label="items with the label")
