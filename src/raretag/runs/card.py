@@ -137,9 +137,8 @@ def read_sealed(folder: Path | str, form: str) -> tuple[Path, dict[str, Any]]:
         raise UserError(f"the card '{path}' is damaged: not JSON ({error})") from None
     found = card.get("format") if isinstance(card, dict) else None
     if found != form:
-        raise UserError(
-            f"the card '{path}' is of format {str(found)[:60]!r}; expected {form!r}: train again with this version"
-        )
+        told = repr(found)[:60]
+        raise UserError(f"the card '{path}' is of format {told}; expected {form!r}: train again with this version")
     if card.get("seal") != seal_of(card):
         raise UserError(
             f"the card '{path}' was changed after it was written (its seal does not fit); "
