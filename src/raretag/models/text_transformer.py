@@ -15,6 +15,7 @@ of its width, so that a head learns at the usual rate.
 from __future__ import annotations
 
 import contextlib
+import math
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -60,7 +61,7 @@ class TextTransformer(nn.Module):
 
     def forward(self, inputs: Tensor) -> Tensor:
         found: Tensor = self.network(inputs)
-        return found * self.features**0.5
+        return found * math.sqrt(self.features)
 
 
 class SentenceNetwork(nn.Module):
@@ -264,8 +265,9 @@ def _without_pooler(maker: Any, settings: Any) -> dict[str, Any]:
 @contextlib.contextmanager
 def quiet() -> Iterator[None]:
     """transformers reports on what it reads; what a user must know we say ourselves."""
-    from transformers.utils import logging
+    from transformers import utils
 
+    logging: Any = utils.logging
     level, shown = logging.get_verbosity(), logging.is_progress_bar_enabled()
     logging.set_verbosity_error()
     logging.disable_progress_bar()

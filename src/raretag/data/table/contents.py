@@ -73,8 +73,8 @@ def _add(contents: Contents, batch: pa.RecordBatch, roles: Roles, source: Source
         contents.words.append(texts(batch.column(roles.text or roles.images)))
     if roles.images and roles.text:
         contents.paths.append(texts(batch.column(roles.images)))
-    for name in roles.categories:
-        contents.categories.setdefault(name, []).extend(map(as_word, batch.column(name).to_pylist()))
+    for column in roles.categories:
+        contents.categories.setdefault(column, []).extend(map(as_word, batch.column(column).to_pylist()))
     if roles.features:
         contents.blocks.append(_features(contents, batch, roles.features, source))
     for wanted, name in ((contents.ids, roles.id), (contents.parts, roles.split)):
