@@ -39,7 +39,8 @@ from raretag.models.fine_tuned import EndToEnd, FineTuned, hold_first, tuned_net
 HELD = 0.1  # of the training items
 LEARNING = 0.75  # of the network's weights, the last ones: less than half of its work
 SHARE = 0.5  # of the tuned network's scores
-METHOD, SAMPLER = "assume_negative", {"name": "class_aware", "reduce": None}  # rare labels take their turn, too
+METHOD = "assume_negative"
+SAMPLER: dict[str, Any] = {"name": "class_aware", "reduce": None}  # rare labels take their turn, too
 DEFAULTS: dict[str, Any] = {
     "epochs": 6,
     "learning_rate": 1e-3,
