@@ -3,8 +3,9 @@
 1. The default has been fitted to frozen features of all items: every item has a score of a model that never saw it.
 2. A tenth of the items is held out. On the frozen features of the others, balanced logistic regression is solved; it is
    the head that the network starts with.
-3. The last layers and the head learn with the method that was asked for, at a rate that rises and then falls, on images
-   that are cropped, mirrored and coloured at random; a moving average of the weights is kept.
+3. The last layers and the head learn with the method that was asked for, or else the plain loss and class-aware draws,
+   at a rate that rises and then falls, on images that are cropped, mirrored and coloured at random; a moving average of
+   the weights is kept.
 4. Scores of both are added up. The held-out items say whether that pays; where it does harm, the frozen model stays.
 
 Thresholds, calibration and validation numbers come from the held-out items alone: neither part of the sum saw them.
@@ -25,6 +26,7 @@ from raretag.config.settings import Chosen, Config, Encoder, Train
 from raretag.core.errors import UserError
 from raretag.core.listener import SILENT, Listener
 from raretag.core.method import Method
+from raretag.core.targets import Targets
 from raretag.data.dataset import DataSet, Items, TensorInputs
 from raretag.engine.batches import features_of
 from raretag.engine.fit import Training, fit
@@ -38,6 +40,7 @@ HELD = 0.1  # of the training items
 LEARNING = 0.75  # of the network's weights, the last ones: less than half of its work
 SHARE = 0.5  # of the tuned network's scores
 METHOD = "assume_negative"
+SAMPLER: dict[str, Any] = {"name": "class_aware", "reduce": None}  # rare labels take their turn, too
 DEFAULTS: dict[str, Any] = {
     "epochs": 6,
     "learning_rate": 1e-3,
@@ -116,15 +119,17 @@ def start(prepared: Prepared, images: DataSet, asked: Config, learn: Tensor) -> 
     given = {name: getattr(asked.train, name) for name in asked.train.model_fields_set}
     settings = Train(**{**DEFAULTS, **given})
     named = asked.fine_tune.model_dump()
-    named["name"] = METHOD if named["name"] == "auto" else named["name"]
+    plain = named["name"] == "auto"
+    named["name"] = METHOD if plain else named["name"]
     tuning = config.model_copy(update={"train": settings, "method": type(config.method)(**named)})
     method = build_learner(tuning, labels)
     if not isinstance(method, Method):
         raise UserError(f"fine_tune.name is {named['name']}; expected a method that learns by steps, such as focal")
-    sampler = tuning.sampler.name if asked.sampler.name != "auto" else method.sampler
-    tuning = tuning.model_copy(update={"sampler": tuning.sampler.model_copy(update={"name": sampler})})
-    learning = replace(prepared.data, train=images.train.take(learn), truth=None)
-    learning = replace(learning, train=Items(learning.train.inputs, labels))
+    sampler = asked.sampler
+    if sampler.name == "auto":
+        sampler = Chosen(**SAMPLER) if plain or method.sampler == SAMPLER["name"] else Chosen(name=method.sampler)
+    tuning = tuning.model_copy(update={"sampler": sampler})
+    learning = replace(prepared.data, train=Items(images.train.take(learn).inputs, labels), truth=None)
     return make_training(
         Prepared(tuning, learning, prepared.statistics, prepared.groups, prepared.raw, prepared.fabric, model), method
     )
@@ -140,6 +145,8 @@ def logits(prepared: Prepared, tuned: nn.Module, items: Items) -> Tensor:
 def share_that_pays(frozen: Tensor, tuned: Tensor, held: Items, listener: Listener) -> float:
     """How much the tuned network counts: a half, unless held-out items say that the sum is worse than the frozen."""
     targets = held.labels.targets()
+    if not bool(targets.negative.any()):  # what is unknown is mostly absent
+        targets = Targets(targets.positive, torch.ones_like(targets.observed))
     found = {}
     for name, scores in (("frozen", frozen), ("fine-tuned", tuned), ("both", (1 - SHARE) * frozen + SHARE * tuned)):
         found[name] = torch.as_tensor(average_precision(scores, targets)).double()

@@ -122,9 +122,8 @@ class Measured:
 def measure_run(prepared: Prepared, history: list[dict[str, Any]], listener: Listener) -> Measured:
     """Every final number of a trained model. Where there is no test part, validation items stand in, and it is said."""
     data, config = prepared.data, prepared.config
-    logits = {"validation": validation_logits(prepared), "test": prepared.test_logits}
-    if prepared.test_logits is None:
-        logits["test"] = prepared.logits(data.test)
+    test = prepared.logits(data.test) if prepared.test_logits is None else prepared.test_logits
+    logits = {"validation": validation_logits(prepared), "test": test}
     fitted = None  # thresholds and calibration from out-of-fold logits, where there are such
     with prepared.cost.of("decide"):
         if decides_out_of_fold(prepared):
