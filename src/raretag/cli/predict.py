@@ -129,8 +129,9 @@ def tune(
     if wanted is not None and not 0 < wanted <= 1:
         raise UserError(f"--{goal} is {wanted}; expected a share above 0 and up to 1, such as 0.8")
 
+    from raretag.runs.card import format_of
     from raretag.runs.lock import writing
-    from raretag.runs.ranked_card import RankedCard, format_of
+    from raretag.runs.ranked_card import RankedCard
     from raretag.serve.retune import retune
 
     with writing(run, screen(error=True).print) if format_of(run) else nullcontext():  # no folder is made by mistake

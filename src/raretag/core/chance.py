@@ -39,8 +39,12 @@ def mix(x: Tensor) -> Tensor:
 
 def key(*parts: int | Tensor) -> Tensor:
     """One int64 hash for a tuple of integers or broadcastable integer tensors."""
-    state = torch.zeros((), dtype=torch.int64)
-    for part in parts:
+    plain = 0  # how many come before the first tensor: `number` takes a twentieth of the time for them
+    while plain < len(parts) and type(parts[plain]) is int and not torch.compiler.is_compiling():
+        plain += 1
+    begun = number(*parts[:plain])  # type: ignore[arg-type]
+    state = torch.tensor(begun - 2**64 if begun >= 2**63 else begun, dtype=torch.int64)
+    for part in parts[plain:]:
         part = torch.as_tensor(part, dtype=torch.int64)
         state = barrier(state) if state.dim() else state  # the key of a row is not made again for each label
         state = mix(state.to(part.device) + _GOLDEN + part)

@@ -19,6 +19,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import cache
 from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor, nn
@@ -38,6 +39,7 @@ MODES = ("auto", "blocks", "compiled", "off")
 SMALL = 2**14  # elements of a batch: 128 x 80 is below
 BLOCK = 2**17  # elements: half a megabyte of float32, the fastest of 2^15 to 2^20
 _FROM_ENVIRONMENT: str = os.environ.get("RARETAG_FUSED", "auto")
+_tried: WeakKeyDictionary[Objective, tuple[tuple[Any, ...], bool]] = WeakKeyDictionary()
 _MODE: ContextVar[str] = ContextVar("fused", default=_FROM_ENVIRONMENT)
 
 
@@ -106,9 +108,20 @@ def has_analytic(kind: type, analytic: str, *plain: str) -> bool:
 
 
 def lets_gradients_through(objective: Objective, logits: Tensor, targets: Targets, context: Context) -> bool:
-    """Tried on one row. A part that looks at the whole batch cannot be tried so, and must keep its contract."""
+    """Tried on one row, once an epoch: a part may begin to let them through, but not from one batch to the next.
+
+    A part that looks at the whole batch cannot be tried so, and must keep its contract.
+    """
     if whole_batch(objective):
         return False
+    tried = (context.epoch, objective.complete, objective.weigh, logits.dtype, objective.training)
+    before = _tried.get(objective)
+    if before is None or before[0] != tried:
+        before = _tried[objective] = tried, _lets_through(objective, logits, targets, context)
+    return before[1]
+
+
+def _lets_through(objective: Objective, logits: Tensor, targets: Targets, context: Context) -> bool:
     rows = slice(0, 1)
     z = in_full_precision(logits.detach()[rows]).requires_grad_()
     t = objective.complete(z, in_dtype(targets[rows], z), part_of(context, rows))
