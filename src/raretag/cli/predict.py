@@ -89,7 +89,7 @@ def predict(
     else:
         made_from = {"seal": model.seal, "items": reader.fingerprint(), "top": top, "bad": options.bad_items}
         made_from |= {"raw": True} if raw_cells else {}
-        made_from |= {} if prior is None else {"prior": [str(prior), prior.stat().st_mtime_ns]}
+        made_from |= {} if prior is None else {"prior": f"{prior} {prior.stat().st_mtime_ns}"}
         file = PredictionsFile(out, made_from, overwrite=overwrite, raw=raw_cells)
         if file.done:
             screen(error=True).print(f"continuing after {file.done:,} items that were done before")

@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import torch
+from numpy.typing import NDArray
 from scipy import sparse
 from torch import Tensor
 
@@ -100,8 +101,9 @@ class Prior:
         rows = [self.rows.get(str(item), -1) for item in items]
         here = [at for at, row in enumerate(rows) if row >= 0]
         some = self.stored[[rows[at] for at in here]].tocoo()
-        at, to = torch.tensor(here, dtype=torch.int64)[some.row], torch.from_numpy(column[some.col])
-        found[at[to >= 0], to[to >= 0]] = torch.from_numpy(some.data).float()[to >= 0]
+        into, label_of = torch.tensor(here, dtype=torch.int64)[some.row], torch.from_numpy(column[some.col])
+        kept = label_of >= 0
+        found[into[kept], label_of[kept]] = torch.from_numpy(some.data).float()[kept]
         return found
 
     def of(self, labels: LabelStore) -> Tensor:
@@ -131,9 +133,9 @@ def _common(known: dict[str, int], names: Sequence[Any]) -> bool:
     return any(str(name) in known for name in names)
 
 
-def _numbers(column: pa.ChunkedArray, name: str) -> np.ndarray[Any, np.dtype[np.float64]]:
+def _numbers(column: pa.ChunkedArray, name: str) -> NDArray[np.float64]:
     try:
-        values = pc.cast(column, pa.float64()).combine_chunks().to_numpy(zero_copy_only=False)
+        values: NDArray[np.float64] = pc.cast(column, pa.float64()).combine_chunks().to_numpy(zero_copy_only=False)
     except pa.ArrowInvalid as error:
         raise UserError(f"{name}: a score is not a number ({' '.join(str(error).split())[:80]})") from None
     if not np.isfinite(values).all():

@@ -89,7 +89,7 @@ def listen(prepared: Prepared, listener: Listener) -> None:
     factor = torch.from_numpy(found.outside.share * found.outside.slope / found.outside.spread).to(line.weight)
     with torch.no_grad():
         line.weight += factor[:, None] * u.to(line.weight)
-        line.bias -= factor * torch.from_numpy(found.outside.centre).to(line.bias)
+        line.bias.sub_(factor * torch.from_numpy(found.outside.centre).to(line.weight))
 
 
 @torch.no_grad()

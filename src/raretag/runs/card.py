@@ -214,7 +214,7 @@ def _trouble(card: dict[str, Any]) -> str | None:
 def _fits(outside: Any, labels: int) -> bool:
     if not isinstance(outside, dict):
         return False
-    lists = [outside.get(name) for name in ("centre", "intercept", "slope", "share", "spread")]
+    lists: list[Any] = [outside.get(name) for name in ("centre", "intercept", "slope", "share", "spread")]
     if not all(isinstance(some, list) and len(some) == labels for some in lists):
         return False
     numbers = [one for some in lists[:4] for one in some]
