@@ -2,7 +2,7 @@
 
     python benchmarks/teach.py --seeds 0 --cache runs/promises
 
-Every number is kept in the result when it is there, so that a run can be stopped; `--again gain` measures an order anew.
+Every number is kept in the result as soon as it is there, so a run can be stopped; `--again gain` measures one anew.
 
 60 % of the training positives are hidden; a simulated person answers with the truth, in the order by expected gain
 (`teaching_order`), by probability, by cleanlab's self-confidence (left out if it is not installed) or at random; then
