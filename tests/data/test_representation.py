@@ -156,7 +156,7 @@ def test_a_run_writes_what_it_took_and_is_used_as_any_other(installed, tmp_path)
     np.testing.assert_allclose(table_rows.probabilities, whole.probabilities, atol=1e-5)
     np.testing.assert_allclose(texts.probabilities[0], whole.probabilities[0], atol=1e-5)
     assert export(model, tmp_path / "model.pt2") < 1e-4
-    with pytest.raises(UserError, match="texts through a sentence encoder"):
+    with pytest.raises(UserError, match="texts through an encoder"):
         export(model, tmp_path / "model.pt2", preprocess=True)
     assert len(suggest(folder, folds=2, most=5).promises) >= 0
     run(compose(folder / "config.yaml", []), tmp_path / "again")
