@@ -35,10 +35,7 @@ class Ridge:
         self.common = np.sort(often[:largest])  # columns that are solved together
         self.rows = sparse.csr_array(x[:, self.common])  # [N, K]
         self.squares = np.bincount(x.indices, x.data.astype(np.float64) ** 2, x.shape[1])  # |X_f|^2 [D]
-        gram = torch.from_numpy((self.rows.T @ self.rows).toarray())
-        gram.diagonal().add_(strength)
-        torch.linalg.cholesky(gram, out=gram)
-        self.inverse: Floats = np.ascontiguousarray(torch.cholesky_inverse(gram).mT.numpy())  # it comes by columns
+        self.inverse = inverse_of_squares(self.rows, strength)
 
     def own(self, some: NDArray[np.int64]) -> Floats:
         """h [s] of these items: how much the fit follows a target of their own."""
@@ -72,6 +69,19 @@ class Ridge:
                 found[part] = weight[pattern.indices[part], place]
             progress(min(1.0, (start + size) / len(self.common)))
         return np.asarray(found, np.float32)
+
+
+def inverse_of_squares(x: sparse.csr_array, strength: float) -> Floats:
+    """(X'X + q I)^-1 [K, K] for rows [N, K]; K x K numbers are in memory once."""
+    columns = x.shape[1]
+    found = np.empty((columns, columns), np.float32)
+    for start in range(0, columns, 500):  # as a sparse matrix the whole product takes more than a dense one
+        found[:, start : start + 500] = (x.T @ x[:, start : start + 500]).toarray()
+    found.ravel()[:: columns + 1] += strength
+    by_columns = torch.from_numpy(found).mT  # symmetric, and as LAPACK wants it: changed in place
+    torch.linalg.cholesky(by_columns, out=by_columns)
+    torch.cholesky_inverse(by_columns, out=by_columns)
+    return found
 
 
 def block_size(items: int, labels: int) -> int:
