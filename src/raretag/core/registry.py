@@ -76,7 +76,7 @@ def refuse_unknown(room: str, name: str) -> None:
     """Raise the error that names the nearest known name."""
     if not is_known(room, name):
         known = [one for shelf in (room, *_ALSO.get(room, ())) for one in table(shelf)]
-        raise UserError(f"there is no '{name}' in {room}; {nearest(name, known)}")
+        raise UserError(f"there is no '{name[:200]}' in {room}; {nearest(name, known)}")
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
