@@ -65,7 +65,7 @@ def test_the_record_does_not_depend_on_the_number_of_processes(how, tmp_path):
 
 def test_a_lost_process_is_replaced_and_changes_nothing(tmp_path):
     """torchrun begins again with the same command: `--resume auto` goes on where all of them were."""
-    settings = ["data.largest=30", "model.depth=8", "model.width=4", "train.epochs=6", "train.precision=64-true"]
+    settings = ["data.largest=30", "model.depth=8", "model.width=4", "train.epochs=3", "train.precision=64-true"]
     settings += ["train.save_every=1", "train.batch_size=16"]
     command = ["train", "--method", "distribution_balanced", "--resume", "auto"]
     for setting in settings:

@@ -35,8 +35,6 @@ def save(folder: Path, state: dict[str, Any]) -> None:
         with new.open("wb") as file:
             file.write(content.getbuffer())
             file.write(MARK + hashlib.sha256(content.getbuffer()).digest())
-            file.flush()
-            os.fsync(file.fileno())
         if last.exists():
             os.replace(last, folder / PREVIOUS)
 
