@@ -166,7 +166,7 @@ class Kernel(Learner):
     """
 
     name = "kernel"
-    strengths = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
+    strengths: tuple[float, ...] = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
 
     def __init__(self, task: Task) -> None:
         self.task = task
