@@ -10,7 +10,7 @@ import pytest
 
 from raretag.config.settings import compose
 from raretag.engine import auto
-from raretag.report import doctor
+from raretag.report import doctor, label_tables
 from raretag.report.study import ENOUGH
 from support.studies import CONFIG, make_study, random_study
 
@@ -95,6 +95,20 @@ def test_four_times_chance_is_not_fine_where_chance_is_next_to_nothing():
     one = np.zeros((1000, 1), bool)
     one[199] = True
     assert make_study(p, one, counts=np.array([5])).ranks_well() == [None]
+
+
+@pytest.mark.parametrize(
+    ("ranked", "positives", "verdict"),
+    [
+        (True, 40, "never predicted at 0.5; ranking fine"),
+        (False, 40, "never predicted at 0.5; ranking poor"),
+        (True, 1, "too few test positives to judge (1)"),
+        (False, 4, "too few test positives to judge (4)"),
+    ],
+)
+def test_the_table_of_worst_labels_judges_as_the_doctor_does(ranked, positives, verdict):
+    study = collapsed_study(ranked, positives=positives)
+    assert label_tables._verdict(study, 0, study.ranks_well()[0]) == verdict
 
 
 # Thresholds. ---------------------------------------------------------------------------------------------------------

@@ -80,8 +80,10 @@ def worst_table(study: Study, baseline: Study | None) -> str:
     return f'{shown}<p class="quiet">{text(legend)}</p>'
 
 
-def _verdict(study: Study, label: int, fine: bool) -> str:
+def _verdict(study: Study, label: int, fine: bool | None) -> str:
     predicted, positives = int(study.at_half.predicted[label]), int(study.at_half.positives[label])
+    if fine is None:
+        return f"too few test positives to judge ({positives})"
     ranking = "ranking fine" if fine else "ranking poor"
     if predicted == 0:
         return f"never predicted at 0.5; {ranking}"
