@@ -12,7 +12,8 @@ b_c comes from the labels of the training items, which the outside scores never 
 near 0. A model knows little of a rare label, so the scores may count more there: k is 10, or infinite. Of g = 0, 1/4,
 1/2, 1, 2, 4 and both k the smallest is taken whose mean average precision is within half a standard error (of the
 paired differences over labels) of the best one, on items that the model was not fitted to. So scores that do not help
-the model get g = 0 and change nothing, however well they do alone; so do those that add less than LEAST_GAIN.
+the model get g = 0 and change nothing, however well they do alone; so do those that add less
+than LEAST_GAIN, or less than one standard error.
 
 Platt, "Probabilistic Outputs for Support Vector Machines", 1999.
 """
@@ -150,12 +151,19 @@ def weighed(outside: Outside, logits: Tensor, scores: Tensor, targets: Targets) 
     if float((best - tried["0"]).nanmean()) < LEAST_GAIN:
         return Weighed(outside, "0", means)
     chosen = next(name for name, one in tried.items() if _is_close(best, one))
+    if _error(tried[chosen], tried["0"]) > float((tried[chosen] - tried["0"]).nanmean()):
+        return Weighed(outside, "0", means)  # of ten tries one is ahead by luck
     return Weighed(replace(outside, share=shares[chosen]), chosen, means)
 
 
 def _is_close(best: Tensor, other: Tensor) -> bool:
-    apart = (best - other)[~(best - other).isnan()]
-    return float(apart.mean()) <= WITHIN * float(apart.std(unbiased=False)) / sqrt(len(apart)) + 1e-12
+    return float((best - other).nanmean()) <= WITHIN * _error(best, other) + 1e-12
+
+
+def _error(one: Tensor, other: Tensor) -> float:
+    """The standard error over labels of the mean difference."""
+    apart = (one - other)[~(one - other).isnan()]
+    return float(apart.std(unbiased=False)) / sqrt(len(apart))
 
 
 def shrunk_lines(z: Floats, marked: Bools, counted: Bools, *, weak: bool = False) -> tuple[Floats, Floats]:
