@@ -37,9 +37,8 @@ def tuned_network(encoder: Named, *, pretrained: bool = True) -> Network:
 
 def hold_first(network: nn.Module, learning: float) -> None:
     """All but the last `learning` of the weights, and all normalisation, become buffers, which nothing can wake up."""
-    norms = [module for module in network.modules() if isinstance(module, _BatchNorm)]
-    for module in norms:
-        freeze(module)
+    for norm in [module for module in network.modules() if isinstance(module, _BatchNorm)]:
+        freeze(norm)
     still = (1 - learning) * sum(parameter.numel() for parameter in network.parameters())
     for module in network.modules():
         for name, parameter in list(module.named_parameters(recurse=False)):
@@ -80,4 +79,5 @@ class FineTuned(nn.Module):
 
     def forward(self, images: Tensor) -> Tensor:
         frozen: Tensor = self.model(self.encoder(images).float())
-        return (1 - self.share) * frozen + self.share * self.tuned(images)
+        tuned: Tensor = self.tuned(images)
+        return (1 - self.share) * frozen + self.share * tuned
