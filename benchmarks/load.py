@@ -52,10 +52,8 @@ def store() -> None:
     for rows in batches:
         made.targets(rows)
     print(f"{batches.size / (time.process_time() - started):,.0f} random rows a second, in batches of 256")
-    for name, work in (
-        ("counted", lambda: made.statistics(cooccurrence=False)),
-        ("hashed", lambda: label_hashes(made)),
-    ):
+    works = {"counted": lambda: made.statistics(cooccurrence=False), "hashed": lambda: label_hashes(made)}
+    for name, work in works.items():
         started = time.process_time()
         work()
         print(f"{name} in {time.process_time() - started:.1f} s, peak {peak() - before} MB")
