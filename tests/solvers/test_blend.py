@@ -24,8 +24,8 @@ from raretag.solvers.blend import (
     stacked,
     summed,
 )
-from raretag.solvers.folds import HeldOut, Judge, Tried, deal, mean, standardised
-from raretag.solvers.learners import Fitted
+from raretag.solvers.folds import HeldOut, Judge, Tried, along_path, deal, mean, standardised
+from raretag.solvers.learners import Fitted, Kernel, Task
 from raretag.solvers.newton import Products, without_typical_negatives
 from support.runs import run
 
@@ -151,6 +151,16 @@ def test_the_kernel_finds_what_a_line_does_not_and_quick_is_the_line_alone():
     assert solver.learned()["out_of_fold_mAP"] > quick.learned()["out_of_fold_mAP"] + 0.05
     assert quick.learned()["shares"] == {"logistic": 1.0}
     assert "held-out folds" in solver.learned()["summary"]
+
+
+def test_a_part_of_many_items_chooses_the_strength_of_the_kernel(monkeypatch):
+    x, y = rings(600)
+    task = Task(Products(x), y.bool(), None, deal(y.bool(), 5, 0))
+    whole, _ = along_path(Kernel(task).held_out, Kernel.strengths, task.fold, Judge(y.bool(), None), Listener())
+    monkeypatch.setattr("raretag.solvers.learners.PATH_ITEMS", 200)
+    (chosen,) = Kernel(task).strengths
+    places = [Kernel.strengths.index(one) for one in (chosen, whole.strength)]
+    assert abs(places[0] - places[1]) <= 2
 
 
 def test_no_kernel_where_it_does_not_fit(monkeypatch):

@@ -98,6 +98,8 @@ def test_fewer_trees_for_more_items_and_none_where_they_would_be_too_few():
     assert affordable(10**6, 10**4, 1_000, 10**8) == 0
     counts = [affordable(items, 1_000, 30, 100 * items) for items in (1_000, 10_000, 20_000, 40_000)]
     assert counts == sorted(counts, reverse=True)
+    cheap = [affordable(2_000, 1_000, 20, filled) for filled in (10**4, 10**5, 10**6)]  # a line that costs little
+    assert cheap[0] == forest.FEWEST < cheap[1] < cheap[2] == forest.TREES
 
 
 def test_heads_with_and_without_trees_come_back_from_their_tensors():
