@@ -82,8 +82,13 @@ class Sweep:
             for key in differing([other.one for other in lines])
             if key not in ("data.name", *(o.key for o in lines))
         ]
-        words = [f"{key.removesuffix('.name').split('.')[-1]}={written(setting(line.one, key))}" for key in keys]
-        titled(axes, ", ".join([line.one.data, *words]))
+        known = {key: setting(line.one, key) for key in keys}
+        words = [
+            f"{key.removesuffix('.name').split('.')[-1]}={written(value)}"
+            for key, value in known.items()
+            if value is not None  # of another method
+        ]
+        titled(axes, "\n".join(some for some in (line.one.data, ", ".join(words)) if some))
 
 
 def lines_of(runs: Sequence[Run], wanted: Sequence[str]) -> list[Line]:
