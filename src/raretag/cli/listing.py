@@ -53,10 +53,7 @@ WON = {  # plans with a page in docs/benchmarks in which it had the best mAP of 
         "plm_1",
         "zhang_4",
     ),
-    "blend": (
-        "default",
-        "default_texts",
-    ),
+    "blend": ("default", "default_texts", "spml"),
     "combined": ("combinations",),
     "comic": (
         "against_papers",
@@ -92,6 +89,7 @@ WON = {  # plans with a page in docs/benchmarks in which it had the best mAP of 
         "zhang_5",
         "zhang_6",
     ),
+    "large_loss": ("spml",),
     "logistic_regression": (
         "db_1",
         "zhang_3",
