@@ -141,7 +141,7 @@ class Train(Section):
         name = given.get("recipe") if isinstance(given, dict) else None
         if name is None:
             return given
-        if name not in RECIPES:
+        if not isinstance(name, str) or name not in RECIPES:
             raise ValueError(f"there is no recipe '{name}'; {nearest(str(name), RECIPES)}")
         return {**RECIPES[name], **given}
 
