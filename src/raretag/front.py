@@ -173,7 +173,7 @@ def configuration(data: Any, method: str | Mapping[str, Any], settings: Mapping[
         tree["data"] = dict(data)
     for key, value in settings.items():
         path = key.replace("__", ".")
-        if path in Train.model_fields:
+        if path in Train.model_fields and path not in Config.model_fields:
             put(tree, f"train.{path}", value)
         elif path.split(".")[0] not in Config.model_fields:
             known = [*Train.model_fields, *Config.model_fields]

@@ -144,7 +144,7 @@ def test_a_model_predicts_serves_and_is_deployed_the_same(changes, file, tmp_pat
     asked = Asked(model, Limits())
     told = description(asked)["paths"]["/predict"]["post"]["requestBody"]["content"]["application/json"]["schema"]
     assert set(FEATURES) <= set(told["properties"]["items"]["items"]["required"])
-    served = asked._work(asked.items(json.loads(json.dumps(as_items(content)))), float("inf"))
+    served = asked._work(asked.items(json.loads(json.dumps(as_items(content)))), float("inf"), 1)
     asked.close()
     np.testing.assert_allclose(served.probabilities, wanted.probabilities, atol=1e-6)
     export(model, tmp_path / "m.onnx", decide=True)

@@ -101,9 +101,11 @@ def test_answers_by_keyboard_alone_are_on_the_disk_and_can_be_undone(opened, add
     before = page.inner_text("figcaption")
     page.keyboard.press("s")
     page.wait_for_function("before => document.querySelector('figcaption').textContent !== before", arg=before)
-    page.keyboard.press("/")
     wanted = desk.questions[-1].item
+    page.keyboard.press("/")
+    page.wait_for_function("() => document.activeElement.id === 'search'")  # keys that come sooner answer questions
     page.keyboard.type(wanted)
+    page.wait_for_function("item => document.querySelector('#search').value === item", arg=wanted)
     page.keyboard.press("Escape")
     page.wait_for_function("item => document.querySelector('figcaption').textContent === item", arg=wanted)
     assert page.complaints == []

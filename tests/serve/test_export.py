@@ -146,7 +146,7 @@ def test_a_program_without_raretag_predicts_the_same_from_texts(how, tmp_path, m
     assert [sorted(one["labels"]) for one in found] == [sorted(labels) for labels in wanted.chosen_labels()]
 
 
-EXAMPLE = Path(__file__).parents[2] / "examples/photos_without_raretag.py"
+PHOTOS = Path(__file__).parents[2] / "examples/photos_without_raretag.py"
 
 
 def test_photographs_are_tagged_by_a_program_without_raretag(tmp_path, monkeypatch):
@@ -163,11 +163,11 @@ def test_photographs_are_tagged_by_a_program_without_raretag(tmp_path, monkeypat
     export(model, tmp_path / "photos.onnx", preprocess=True, decide=True)
 
     assert "raretag" not in {
-        line.split()[1].split(".")[0] for line in EXAMPLE.read_text().splitlines() if "import" in line
+        line.split()[1].split(".")[0] for line in PHOTOS.read_text().splitlines() if "import" in line
     }
     photos = [f"{number}.png" for number in range(6)]
     done = subprocess.run(
-        [sys.executable, EXAMPLE, "photos.onnx", *photos], cwd=tmp_path, capture_output=True, text=True
+        [sys.executable, PHOTOS, "photos.onnx", *photos], cwd=tmp_path, capture_output=True, text=True
     )
     assert done.returncode == 0, done.stderr
     wanted = model.predict([tmp_path / photo for photo in photos])

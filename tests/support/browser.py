@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 import pytest
 
-PATIENCE = 300_000  # milliseconds: the machine may be busy
+PATIENCE = 90_000  # milliseconds: the machine may be busy
 OPTIONS = (
     "--no-sandbox",
     "--disable-gpu",

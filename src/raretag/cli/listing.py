@@ -70,6 +70,7 @@ WON = {  # plans with a page in docs/benchmarks in which it had the best mAP of 
     ),
     "distribution_balanced": (
         "comic_3",
+        "db_fig_7",
         "papers_tuned",
     ),
     "dynamic_pseudo_labels": (
@@ -94,6 +95,7 @@ WON = {  # plans with a page in docs/benchmarks in which it had the best mAP of 
         "db_1",
         "zhang_3",
     ),
+    "rebalanced": ("db_2",),
     "role": ("zhang_3",),
     "weak_negative": (
         "zhang_4",

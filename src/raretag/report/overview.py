@@ -34,7 +34,8 @@ def results(studies: list[Study], comparison: Comparison | None) -> str:
     sizes = ", ".join(f"{name} {len(groups[name])}" for name in GROUPS)
     caption = f"{MEASURED.get(studies[0].final.get('measured_on', 'test'), 'Test set')}, in %"
     shown = table([*heads, *(["hidden found"] if recall else [])], rows, id="results", caption=caption)
-    legend = f"Labels by {groups['counted_on']}: {sizes} (edges {low} and {high}). F1: macro, at 0.5; "
+    counted = groups.get("counted_on") or "training positives before any were hidden"
+    legend = f"Labels by {counted}: {sizes} (edges {low} and {high}). F1: macro, at 0.5; "
     legend += "F1*: at thresholds tuned on validation; exact: all labels of an item right"
     legend += "; hidden found: share of the hidden training positives that the model finds" if recall else ""
     if comparison is not None:
