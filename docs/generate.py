@@ -18,11 +18,13 @@ HEAD = """# Methods
 
 For logits z [B, C] and labels y that are positive, negative or unknown, every method is a choice of parts:
 
-    t = complete(z, y)        what an unknown label is taken to be
-    s+, s- = shape(z, t)      margins, biases, scales on the logits
-    k = keep(z, t)            which terms count
-    w = weigh(z, t)           how much each counts
-    L = reduce( k w ( t score+(s+) + (1 - t) score-(s-) ) )
+```text
+t = complete(z, y)        what an unknown label is taken to be
+s+, s- = shape(z, t)      margins, biases, scales on the logits
+k = keep(z, t)            which terms count
+w = weigh(z, t)           how much each counts
+L = reduce( k w ( t score+(s+) + (1 - t) score-(s-) ) )
+```
 
 An empty slot does nothing. `combined` takes each slot from another method, and `partial_label_masking` and
 `reflective_correction` stand on any `base`. Options are set with `--set method.OPTION=VALUE`, or as keyword arguments
