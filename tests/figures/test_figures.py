@@ -20,7 +20,7 @@ from raretag.core.targets import Targets
 from raretag.data.sources import load
 from raretag.engine import run as engine
 from raretag.figures.parts.canvas import save
-from raretag.figures.parts.runs import read_run, titles
+from raretag.figures.parts.runs import Run, differing, read_run, titles
 from raretag.figures.parts.scores import training_logits
 from raretag.labels.longtail import pareto
 from raretag.labels.store import LabelStore
@@ -282,6 +282,14 @@ def test_a_sweep_takes_means_over_seeds_and_knows_defaults(runs):
     assert list(line.get_ydata()) == pytest.approx([total["a"], (total["b"] + total["c"]) / 2])
     axes = drawn("db-7", runs("db", "db beta")).axes[0]
     assert list(axes.containers[0].lines[0].get_xdata()) == [2, 10]  # nobody said 10
+
+
+def test_a_run_of_an_older_version_has_the_defaults_of_later_settings(runs):
+    new = read_run(*runs("bce"))
+    config = {**new.config, "data": {key: value for key, value in new.config["data"].items() if key != "order"}}
+    old = Run(new.folder, {**new.record, "config": config}, new.positives)
+    assert old.config != new.config
+    assert differing([old, new]) == []
 
 
 def test_runs_are_named_by_what_is_unusual(runs):

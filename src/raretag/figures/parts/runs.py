@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from raretag.config.settings import flat
+from raretag.config.settings import Config, flat
 from raretag.core import registry
 from raretag.core.errors import UserError
 from raretag.figures.parts.canvas import GROUPS
@@ -130,8 +130,11 @@ def of_each_epoch(run: Run, *path: str, wanted: str) -> list[Any]:
 
 
 def settings(run: Run) -> dict[str, Any]:
-    """Every setting that may matter, `a.b` by name; the seed is not one of them."""
-    found = flat(run.config)
+    """Every setting that may matter, `a.b` by name; the seed is not one of them.
+
+    A run of an older version has the default of what was added later.
+    """
+    found = flat(Config().model_dump(mode="json")) | flat(run.config)
     return {
         key: value
         for key, value in found.items()
