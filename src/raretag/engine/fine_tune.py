@@ -42,9 +42,9 @@ SHARE = 0.5  # of the tuned network's scores
 METHOD = "assume_negative"
 SAMPLER: dict[str, Any] = {"name": "class_aware", "reduce": None}  # rare labels take their turn, too
 DEFAULTS: dict[str, Any] = {
-    "epochs": 6,
-    "learning_rate": 1e-3,
-    "backbone_rate": 0.3,
+    "epochs": 4,
+    "learning_rate": 1e-5,  # of the head, which is solved already: more of it unlearns what the strength was chosen for
+    "backbone_rate": 10.0,
     "weight_decay": 0.01,
     "warmup": 0.1,
     "clip": 1.0,
