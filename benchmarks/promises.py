@@ -5,7 +5,7 @@
 Ten data sets ($RARETAG_DATA), up to 3,000 items each; 40, 60 or 80 % of the positives stay marked, the rest counts as
 absent, as in a column of tags. Logistic regression scores all items out of fold (3 folds). For each trial: the
 estimated share of marked positives, and the promised precision of the first 50 to 500 suggestions, against the truth.
-The constants of the estimate (suggestions/label_frequency.py) were chosen on seeds 10 and 11 of seven sets; all other
+The constants of the estimate (metrics/label_frequency.py) were chosen on seeds 10 and 11 of seven sets; all other
 trials are "held out".
 Result: benchmarks/results/promises.json. Can be stopped and continued: scores are kept in the cache.
 """

@@ -191,3 +191,13 @@ def test_unknown_labels_are_learned_as_the_scores_believe() -> None:
 
     raretag.train((x, hidden), method="assume_negative", prior=oracle(y, 0.3, rng).numpy(), epochs=2, listener=Heard())
     assert any(text == "prior: 100% of the unknown labels are learned as it believes them to be" for text in said)
+
+
+def test_scores_count_once_at_most_and_only_when_clear_of_chance() -> None:
+    _, y, rng = made(600)
+    targets, logits = Targets.from_dense(torch.from_numpy(y)), torch.from_numpy(rng.normal(size=y.shape)).float()
+    good = oracle(y, 0.5, rng)  # beside logits that say nothing more would always be better
+    assert weighed(Outside.fitted(good, targets), logits * 50, good, targets).outside.share.max() == 1.0
+    far = weighed(Outside.fitted(good, targets), logits * 50, good, targets, most=4.0)
+    assert far.outside.share.max() == 4.0
+    assert weighed(Outside.fitted(good, targets), logits, good, targets, clear=1e9).chosen == "0"

@@ -93,6 +93,11 @@ class Data(Named):
         None, gt=0, le=1, description="share of the true test positives that are marked, where test labels are partial"
     )
 
+    marking: Literal["assumed", "alike", "by_label"] = Field(
+        "assumed",
+        description="where only positives are marked, their share: 60 %, one estimate, or one for each label",
+    )
+
     @field_validator("hide", mode="before")
     @classmethod
     def old_name_of_none(cls, value: Any) -> Any:

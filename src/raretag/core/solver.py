@@ -22,6 +22,7 @@ class Solver(ABC):
     head: str = "linear"  # the head that `solve` fills
     takes_sparse: bool = False  # rows of features may come as scipy's CSR, not as tensors, where the data is sparse
     blocks: Mapping[str, range] = MappingProxyType({})  # columns of each kind, where there are several; set by the run
+    leaves_out: bool = False  # what stays unknown where negatives are known is not learned from
     cross_fits: bool = False  # `solve` gives out-of-fold logits, so no items need be held out for validation
 
     @abstractmethod

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from raretag.core.listener import SILENT, Listener, Step
@@ -20,8 +21,9 @@ from raretag.engine.batches import features_of
 from raretag.engine.prepare import Prepared
 from raretag.labels.split import split
 from raretag.metrics.calibration import Tuned, calibration_error
-from raretag.metrics.decision_cuts import CrossFitted, tune_out_of_fold
+from raretag.metrics.decision_cuts import MARKED, CrossFitted, tune_out_of_fold
 from raretag.metrics.evaluation import evaluate, grouped_means
+from raretag.metrics.marked_shares import marked_shares
 from raretag.metrics.partial_labels import HiddenCounts, micro_hidden_recall, partial_truth
 from raretag.metrics.precision_curve import average_precision
 from raretag.metrics.scored import number_or_none
@@ -124,12 +126,17 @@ def measure_run(prepared: Prepared, history: list[dict[str, Any]], listener: Lis
     data, config = prepared.data, prepared.config
     test = prepared.logits(data.test) if prepared.test_logits is None else prepared.test_logits
     logits = {"validation": validation_logits(prepared), "test": test}
+    shares = None  # of the positives that are marked, by label
     fitted = None  # thresholds and calibration from out-of-fold logits, where there are such
     with prepared.cost.of("decide"):
         if decides_out_of_fold(prepared):
             assert prepared.out_of_fold is not None
             targets = data.train.labels.targets()
-            fitted = tune_out_of_fold(prepared.out_of_fold, targets, prepared.groups, seed=config.seed)
+            if config.data.marking != "assumed":
+                by_label = config.data.marking == "by_label"
+                shares = marked_shares(prepared.out_of_fold, targets, by_label=by_label)
+            marked = MARKED if shares is None else torch.from_numpy(shares.shares())
+            fitted = tune_out_of_fold(prepared.out_of_fold, targets, prepared.groups, seed=config.seed, marked=marked)
             tuned = fitted.tuned
         else:
             tuned = tune(logits["validation"], data.validation.labels.targets(), prepared.groups, seed=config.seed)
@@ -150,7 +157,10 @@ def measure_run(prepared: Prepared, history: list[dict[str, Any]], listener: Lis
         final["hidden_recall"] = hidden_recall(prepared)
     unsure = items.labels.targets()
     if not unsure.observed.all():
-        final["partial_truth"] = partial_truth(scores, unsure, kept=config.data.kept_in_test, seed=config.seed)
+        kept: float | NDArray[np.float64] | None = config.data.kept_in_test
+        if kept is not None and shares is not None and shares.vary:  # test items were marked as training items were
+            kept = shares.shares(config.data.kept_in_test)
+        final["partial_truth"] = partial_truth(scores, unsure, kept=kept, seed=config.seed)
         listener.message(sentence_on_partial_truth(final["partial_truth"], measured_on))
     rows = evidence.rows_to_search(data.train.labels)
     searched = prepared.logits(data.train.take(rows)) if prepared.out_of_fold is None else prepared.out_of_fold[rows]

@@ -22,7 +22,7 @@ from raretag.core.method import Method
 from raretag.core.protocols import Logger
 from raretag.core.ranker import Ranker
 from raretag.core.solver import Solver
-from raretag.data.dataset import DataSet
+from raretag.data.dataset import DataSet, Items
 from raretag.engine import checkpoint
 from raretag.engine.batches import features_of
 from raretag.engine.checkpoint import Best
@@ -117,6 +117,8 @@ def run_alone(
     if isinstance(begun.learner, Ranker):
         if begun.data.prior is not None:
             raise UserError(f"{begun.config.method.name} ranks labels and uses no data.prior; try --method blend")
+        if begun.config.data.marking != "assumed":
+            raise UserError(f"{begun.config.method.name} ranks labels and has no data.marking; try --method blend")
         return run_ranked(begun, folder, resume=resume, listener=listener, loggers=loggers)
     with cost.of("load"):
         prepared = assembled(begun, fabric, listener, model)
@@ -183,6 +185,10 @@ def learn(
             prepared.out_of_fold = solve(prepared, prepared.solver, listener)
             if prepared.out_of_fold is None and prepared.data.validation is prepared.data.train:
                 prepared.out_of_fold = cross_fit(prepared, prepared.solver)
+            if prepared.config.data.marking != "assumed" and prepared.out_of_fold is not None:
+                from raretag.engine.marking import solve_again
+
+                solve_again(prepared, prepared.solver, listener)
         row = solved_row(prepared, prepared.solver)
         if log is not None:
             log.begin([])
@@ -205,13 +211,14 @@ def learn(
     return history
 
 
-def solve(prepared: Prepared, solver: Solver, listener: Listener) -> Tensor | None:
-    """Fill the head from the features of all training items; gives out-of-fold logits, if there are any."""
-    rows = 4 * prepared.config.train.batch_size
+def solve(prepared: Prepared, solver: Solver, listener: Listener, items: Items | None = None) -> Tensor | None:
+    """Fill the head from the features of all training items; gives out-of-fold logits, if there are any.
+
+    `items`: the same ones, with other labels.
+    """
+    rows, items = 4 * prepared.config.train.batch_size, prepared.data.train if items is None else items
     found = solver.solve(
-        lambda: features_of(
-            prepared.model, prepared.data.train, prepared.fabric, rows, keep_sparse=solver.takes_sparse
-        ),
+        lambda: features_of(prepared.model, items, prepared.fabric, rows, keep_sparse=solver.takes_sparse),
         prepared.model.get_submodule("head"),
         listener,
     )

@@ -66,14 +66,20 @@ class Entries:
     marked: Tensor  # [C] float64, e
 
     @classmethod
-    def of(cls, targets: Targets, logits: Tensor, groups: Mapping[str, Tensor] | None = None) -> Entries:
+    def of(
+        cls,
+        targets: Targets,
+        logits: Tensor,
+        groups: Mapping[str, Tensor] | None = None,
+        marked: float | Tensor = MARKED,
+    ) -> Entries:
         positive = positives(targets)
         negative = targets.observed & ~positive
         if are_chosen(logits, negative, ~targets.observed):
             everything = torch.ones_like(positive)
             return cls(everything, _expected(logits, targets, groups or {}), torch.ones(positive.shape[1]).double())
         refuted = negative.any(0)  # [C] labels with observed negatives
-        return cls(targets.observed | ~refuted, positive, torch.where(refuted, 1.0, MARKED).double())
+        return cls(targets.observed | ~refuted, positive, torch.where(refuted, 1.0, marked).double())
 
     def rows(self, chosen: Tensor) -> Entries:
         return Entries(self.counted[chosen], self.positive[chosen], self.marked)
@@ -226,8 +232,17 @@ class CrossFitted:
     calibrated: Tensor  # [N, C] float64 logits, calibrated on other folds
 
 
-def tune_out_of_fold(logits: Tensor, targets: Targets, groups: Mapping[str, Tensor], *, seed: int = 0) -> CrossFitted:
+def tune_out_of_fold(
+    logits: Tensor,
+    targets: Targets,
+    groups: Mapping[str, Tensor],
+    *,
+    seed: int = 0,
+    marked: float | Tensor = MARKED,
+) -> CrossFitted:
     """Thresholds and calibration from out-of-fold logits [N, C] of the training items.
+
+    marked  e of labels without observed negatives, one number or [C]
 
     >>> import torch, raretag
     >>> targets = raretag.Targets.from_dense([[1, 0], [1, 0], [0, 0]])
@@ -239,7 +254,7 @@ def tune_out_of_fold(logits: Tensor, targets: Targets, groups: Mapping[str, Tens
     if logits.isnan().any():
         raise UserError("an out-of-fold logit is NaN: the solver is broken, and no threshold can repair it")
     logits, targets = logits.detach().cpu().double().clamp(-1e4, 1e4), targets.to("cpu")
-    entries = Entries.of(targets, logits, groups)
+    entries = Entries.of(targets, logits, groups, marked)
     checked = checked_cuts(logits, entries, seed)
     notes = {
         "goal": "f1",

@@ -10,10 +10,13 @@ Paper and code::
 
 b_c comes from the labels of the training items, which the outside scores never saw: scores that say nothing get a slope
 near 0. A model knows little of a rare label, so the scores may count more there: k is 10, or infinite. Of g = 0, 1/4,
-1/2, 1, 2, 4 and both k the smallest is taken whose mean average precision is within half a standard error (of the
-paired differences over labels) of the best one, on items that the model was not fitted to. So scores that do not help
-the model get g = 0 and change nothing, however well they do alone; so do those that add less
-than LEAST_GAIN, or less than one standard error.
+1/2, 1 and both k the smallest is taken whose mean average precision is within half a standard error (of the paired
+differences over labels) of the best one, on items that the model was not fitted to. So scores that do not help the
+model get g = 0 and change nothing, however well they do alone; so do those that add less than LEAST_GAIN, or less than
+CLEAR standard errors.
+
+g is 1 at most: that is what two independent opinions get. Folds ask for more where labels are rare, since a model that
+lacks a fold knows less of them than the final one, which needs the scores less (docs/benchmarks/prior.md).
 
 Platt, "Probabilistic Outputs for Support Vector Machines", 1999.
 """
@@ -36,7 +39,9 @@ from raretag.metrics.precision_curve import average_precision
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
-SHARES = (0.0, 0.25, 0.5, 1.0, 2.0, 4.0)  # g
+SHARES = (0.25, 0.5, 1.0, 2.0, 4.0)  # g, but for 0
+MOST = 1.0  # g
+CLEAR = 2.0  # standard errors that a share must be ahead of none
 FEW = (10.0, np.inf)  # k
 WITHIN = 0.5  # standard errors that a smaller g may be below the best
 LEAST_GAIN = 1e-3  # of mean average precision that is worth depending on scores from outside
@@ -130,13 +135,15 @@ class Weighed:
         return f"evidence is added to the logits, times {self.chosen} ({gain}, on items not learned from)"
 
 
-def weighed(outside: Outside, logits: Tensor, scores: Tensor, targets: Targets) -> Weighed:
-    """Choose g and k by logits and scores [N, C] of items that the model was not fitted to."""
+def weighed(
+    outside: Outside, logits: Tensor, scores: Tensor, targets: Targets, *, most: float = MOST, clear: float = CLEAR
+) -> Weighed:
+    """Choose g, up to `most`, and k by logits and scores [N, C] of items that the model was not fitted to."""
     known, evidence = targets.assuming_negatives(), outside.evidence(scores).to(logits)
     count = (known.positive > 0.5).sum(0)
     some = count >= 2
     shares = {"0": np.zeros(len(count))}
-    for g in SHARES[1:]:
+    for g in (one for one in SHARES if one <= most):
         for k in FEW:
             rare = 1.0 if k == np.inf else k / (k + count.double().numpy())
             shares[f"{g:g}" if k == np.inf else f"{g:g}, less for frequent labels"] = g * rare * np.ones(len(count))
@@ -151,8 +158,8 @@ def weighed(outside: Outside, logits: Tensor, scores: Tensor, targets: Targets) 
     if float((best - tried["0"]).nanmean()) < LEAST_GAIN:
         return Weighed(outside, "0", means)
     chosen = next(name for name, one in tried.items() if _is_close(best, one))
-    if _error(tried[chosen], tried["0"]) > float((tried[chosen] - tried["0"]).nanmean()):
-        return Weighed(outside, "0", means)  # of ten tries one is ahead by luck
+    if clear * _error(tried[chosen], tried["0"]) > float((tried[chosen] - tried["0"]).nanmean()):
+        return Weighed(outside, "0", means)  # of several tries one is ahead by luck
     return Weighed(replace(outside, share=shares[chosen]), chosen, means)
 
 

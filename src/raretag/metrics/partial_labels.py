@@ -44,6 +44,7 @@ from raretag.metrics.precision_curve import average_precision
 from raretag.metrics.scored import Scored, Sums, mean_of_known, number_or_none, positives
 
 Numbers = dict[str, Any]
+Floats = NDArray[np.float64]
 _WIDTH = 1.96  # deviations: 95 %
 
 
@@ -52,7 +53,7 @@ def partial_truth(
     targets: Targets,
     *,
     thresholds: float | Tensor = 0.5,
-    kept: float | None = None,
+    kept: float | Floats | None = None,
     draws: int = 200,
     seed: int = 0,
 ) -> Numbers:
@@ -60,8 +61,8 @@ def partial_truth(
 
     None stands where nothing can be estimated.
 
-    kept    P(observed | positive) of every label, if it is known; else observation is taken not to depend on the state,
-            which needs observed negatives
+    kept    P(observed | positive), one number or [C], if it is known; else observation is taken not to depend on the
+            state, which needs observed negatives
     draws   of the bootstrap
 
     >>> import torch, raretag
@@ -70,7 +71,7 @@ def partial_truth(
     >>> raretag.metrics.partial_truth(logits, targets, draws=20)["micro_recall"]["bounds"]
     [0.5, 0.6666666666666666]
     """
-    if kept is not None and not 0 < kept <= 1:
+    if kept is not None and not (np.min(kept) > 0 and np.max(kept) <= 1):
         raise UserError(f"kept is {kept}; expected the share of the true positives that are observed, above 0 up to 1")
     decided = decisions.decide(torch.sigmoid(logits.double()), thresholds)
     counts = decisions.DecisionCounts.of(decided, targets)
@@ -115,7 +116,10 @@ def _estimate(value: float, replicates: np.ndarray[Any, np.dtype[np.float64]]) -
     return {"estimate": value, "interval": [max(value - reach, 0.0), min(value + reach, 1.0)]}
 
 
-def _assumption(kept: float | None, negatives: bool) -> str:
+def _assumption(kept: float | Floats | None, negatives: bool) -> str:
+    if isinstance(kept, np.ndarray):
+        ends = f"{kept.min():.2g} to {kept.max():.2g}, by label"
+        return f"a positive was observed with probability {ends}, whatever its score (not checked)"
     if kept is not None:
         return f"a positive was observed with probability {kept:g}, whatever its score (given, not checked)"
     if negatives:
@@ -123,7 +127,6 @@ def _assumption(kept: float | None, negatives: bool) -> str:
     return "only positives were observed: without the share that is kept, recall alone can be estimated"
 
 
-Floats = NDArray[np.float64]
 METRICS = ("mAP", "macro_F1", "micro_precision", "micro_recall", "micro_F1")
 _AT_ONCE = 1 << 22  # entries of a block of bootstrap draws
 
@@ -144,7 +147,7 @@ class Observed:
         return cls(*(array.cpu().numpy() for array in arrays))
 
 
-def estimates(entries: Observed, kept: float | None, draws: int, seed: int) -> tuple[dict[str, float], Floats]:
+def estimates(entries: Observed, kept: float | Floats | None, draws: int, seed: int) -> tuple[dict[str, float], Floats]:
     """Each metric, and its values in bootstrap draws [draws, 5]; NaN where the labels allow no estimate."""
     whole = np.ones((1, len(entries.scores)))
     value = _metrics(entries, whole, kept)[0]
@@ -160,7 +163,7 @@ def estimates(entries: Observed, kept: float | None, draws: int, seed: int) -> t
 
 
 def observation_chances(
-    positives: Floats, negatives: Floats, items: Floats, kept: float | None
+    positives: Floats, negatives: Floats, items: Floats, kept: float | Floats | None
 ) -> tuple[Floats, Floats]:
     """c and d, shaped as the counts; NaN: cannot be estimated. d is NaN too where no negative was observed."""
     if kept is None:
@@ -172,7 +175,7 @@ def observation_chances(
     return c, d
 
 
-def _metrics(entries: Observed, weight: NDArray[Any], kept: float | None) -> Floats:
+def _metrics(entries: Observed, weight: NDArray[Any], kept: float | Floats | None) -> Floats:
     """[B, 5] from item weights [B, N]."""
     weight = weight.astype(np.float64)
     positives, negatives, tp, fp, decided = (

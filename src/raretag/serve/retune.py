@@ -13,7 +13,8 @@ from raretag.data.fingerprint import fingerprint, refuse_changed
 from raretag.data.sources import load as load_data
 from raretag.metrics.calibration import Goal
 from raretag.metrics.cut import Sample, fit_cut
-from raretag.metrics.decision_cuts import tune_out_of_fold
+from raretag.metrics.decision_cuts import MARKED, tune_out_of_fold
+from raretag.metrics.marked_shares import marked_shares
 from raretag.metrics.tuning import tune
 from raretag.runs import evidence, manifest
 from raretag.runs.card import Card, Decisions, read_card
@@ -66,7 +67,11 @@ def retune(
         )
     groups = {name: torch.tensor(members, dtype=torch.int64) for name, members in card.groups.items()}
     if config.data.all_teach and goal == "f1" and calibrate:
-        tuned = tune_out_of_fold(logits, validation, groups, seed=config.seed).tuned
+        found = None
+        if config.data.marking != "assumed":
+            found = marked_shares(logits, validation, by_label=config.data.marking == "by_label")
+        marked = MARKED if found is None else torch.from_numpy(found.shares())
+        tuned = tune_out_of_fold(logits, validation, groups, seed=config.seed, marked=marked).tuned
     else:
         tuned = tune(logits, validation, groups, goal=goal, wanted=wanted, calibrate=calibrate, seed=config.seed)
     decisions = Decisions.of(tuned).model_dump()

@@ -92,7 +92,7 @@ class Blend(Solver):
     """`folds`: None stands for what the effort says."""
 
     head = "blended"
-    cross_fits = takes_sparse = True
+    cross_fits = takes_sparse = leaves_out = True
 
     def __init__(
         self, *, effort: Literal["quick", "default", "best"] = "default", folds: int | None = None, seed: int = 0

@@ -193,6 +193,7 @@ def suggest_for(
         most=options.most,
         quota=options.quota,
         label_frequency=options.label_frequency,
+        by_label=config.data.marking == "by_label",
         wrong=options.wrong,
         answered=answered,
         teach=options.teach,

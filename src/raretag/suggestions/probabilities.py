@@ -21,8 +21,16 @@ from scipy.special import expit
 from raretag.core.errors import UserError
 from raretag.core.targets import Targets
 from raretag.metrics.decision_cuts import are_chosen
-from raretag.suggestions.label_frequency import Bools, Floats, LabelFrequency, estimate_label_frequency, on_one_scale
-from raretag.suggestions.promise import Promise, from_both, from_marks, passing
+from raretag.metrics.label_frequency import (
+    NEVER,
+    Bools,
+    Floats,
+    LabelFrequency,
+    estimate_label_frequency,
+    on_one_scale,
+)
+from raretag.metrics.marked_shares import MarkedShares, estimate_marked_shares
+from raretag.suggestions.promise import Promise, from_both, from_marks, from_marks_by_label, passing
 
 _AT_MOST = 300_000  # unknown entries that the ratio is fitted on
 RATIOS = np.linspace(-6.0, 3.0, 181)  # log odds ratios that are weighed
@@ -32,13 +40,14 @@ RATIOS = np.linspace(-6.0, 3.0, 181)  # log odds ratios that are weighed
 class EntryProbabilities:
     """What scores and labels together reveal of each entry."""
 
-    t: Floats  # [N, C] log odds of a mark, all labels on one scale
+    t: Floats  # [N, C] log odds of a mark, all labels on one scale; less d where labels have shares of their own
     positive: Bools  # [N, C] observed positives
     negative: Bools  # [N, C] observed negatives
     candidates: Bools  # [N, C] entries that may be missing positives
     frequency: LabelFrequency  # from positives alone, or of observed entries
     log_ratio: Floats | None  # draws; None: positives alone
     single: bool = False  # every item has exactly one mark
+    shares: MarkedShares | None = None  # of each label; None: alike
 
     @property
     def both(self) -> bool:
@@ -57,8 +66,11 @@ class EntryProbabilities:
         size = int(chosen.sum())
         positives = passing(self.t, chosen, by_rank, self.positive)
         if self.log_ratio is None:
-            return from_marks(size, positives, self.frequency)
-        return from_both(size, positives, passing(self.t, chosen, by_rank, self.negative), self.log_ratio)
+            if self.shares is not None:
+                return from_marks_by_label(size, positives, self.shares)
+            return from_marks(size, int(positives.sum()), self.frequency)
+        negatives = passing(self.t, chosen, by_rank, self.negative)
+        return from_both(size, int(positives.sum()), int(negatives.sum()), self.log_ratio)
 
     def assumption(self) -> str:
         """What the probabilities rest on, in a sentence."""
@@ -78,14 +90,23 @@ class EntryProbabilities:
         sure = "" if high - low < 0.25 else " - the scores do not fix it: give --marked-share or --audit"
         return (
             f"{middle:.0%} of the positives are marked, between {low:.0%} and {high:.0%} from the scores alone{sure}; "
-            "assumes that this does not depend on the score and is alike for all labels"
+            f"assumes that this does not depend on the score and is {self._alike()}"
         )
+
+    def _alike(self) -> str:
+        if self.shares is None or not self.shares.vary:
+            return "alike for all labels"
+        some = self.shares.shares()[self.positive.any(axis=0)]
+        return f"higher for frequent labels: from {some.min():.0%} to {some.max():.0%}"
 
 
 def estimate_probabilities(
-    logits: Floats, targets: Targets, label_frequency: float | None = None
+    logits: Floats, targets: Targets, label_frequency: float | None = None, *, by_label: bool = False
 ) -> EntryProbabilities:
-    """From out-of-fold logits [N, C]; `label_frequency`: the share of the true positives that are marked, if known."""
+    """From out-of-fold logits [N, C]; `label_frequency`: the share of the true positives that are marked, if known.
+
+    by_label    labels have shares of their own (metrics/marked_shares.py)
+    """
     observed, value = targets.observed.numpy(), targets.value.numpy()
     positive, negative = observed & (value == 1), observed & (value == 0)
     if not positive.any():
@@ -96,6 +117,10 @@ def estimate_probabilities(
         t = on_one_scale(logits, positive, counted)
         usable = counted & positive.any(axis=0)
         single = not observed.all() and bool((positive.sum(axis=1) == 1).all())  # then a mark depends on other labels
+        if by_label and not single:
+            shares = estimate_marked_shares(t, positive, counted, label_frequency)
+            t = np.where(t > NEVER, t - shares.log_ratio, NEVER)
+            return EntryProbabilities(t, positive, negative, candidates, shares.frequency, None, shares=shares)
         found = estimate_label_frequency(t[usable], positive[usable], label_frequency, blind=single)
         return EntryProbabilities(t, positive, negative, candidates, found, None, single)
     t = on_one_scale(logits, positive, observed)

@@ -5,7 +5,8 @@ positives was marked, whatever their score, then above a cut that L marked entri
 
     H ~ NegativeBinomial(L + 1/2, c)        hidden positives, on average (L + 1/2) (1 - c) / c
 
-so the precision of K suggestions is H / K. c is averaged over what it may be. Where both states were observed, observed
+so the precision of K suggestions is H / K. c is averaged over what it may be; where labels have shares of their own
+(metrics/marked_shares.py), H is the sum over labels. Where both states were observed, observed
 entries above the cut give it directly. Where somebody has answered a random part of the list, the interval is the exact
 binomial one of Clopper and Pearson and assumes nothing; such answers also correct the probabilities of later lists.
 """
@@ -18,11 +19,12 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import expit, ndtri
+from scipy.special import expit, logit, ndtri
 from scipy.stats import beta
 
+from raretag.metrics.label_frequency import Bools, Floats, LabelFrequency
+from raretag.metrics.marked_shares import MarkedShares
 from raretag.suggestions.answers import NO, YES, Answer
-from raretag.suggestions.label_frequency import Bools, Floats, LabelFrequency
 
 MASS = 0.9
 _DRAWS = 4000
@@ -60,14 +62,14 @@ class Promise:
         return f"top {self.size:,}: {self.expected:.2f} [{self.low:.2f}, {self.high:.2f}]"
 
 
-def passing(t: Floats, chosen: Bools, by_rank: Bools, counted: Bools) -> int:
-    """How many `counted` entries stand above the cut that the chosen ones make; all arrays are [N, C].
+def passing(t: Floats, chosen: Bools, by_rank: Bools, counted: Bools) -> NDArray[np.int64]:
+    """How many `counted` entries of each label stand above the cut that the chosen ones make; all arrays are [N, C].
 
     A label's cut is the lowest score that was chosen by rank, or lower where a quota took more of that label.
     """
     common = t[by_rank].min() if by_rank.any() else np.inf
     lowest = np.where(chosen, t, np.inf).min(axis=0)  # [C]
-    return int((counted & (t >= np.minimum(common, lowest))).sum())
+    return np.asarray((counted & (t >= np.minimum(common, lowest))).sum(axis=0))
 
 
 def from_marks(size: int, passed: int, frequency: LabelFrequency) -> Promise:
@@ -75,6 +77,19 @@ def from_marks(size: int, passed: int, frequency: LabelFrequency) -> Promise:
     generator = np.random.default_rng(0)  # the same list, the same promise
     c = generator.choice(frequency.share, _DRAWS, p=frequency.weight)
     return Promise.of_draws(size, generator.negative_binomial(passed + 0.5, c) / max(size, 1))
+
+
+def from_marks_by_label(size: int, passed: NDArray[np.int64], shares: MarkedShares) -> Promise:
+    """The same with `passed` [C]; the line of the shares is as uncertain as its slope."""
+    if not shares.vary or not passed.any():
+        return from_marks(size, int(passed.sum()), shares.frequency)
+    generator = np.random.default_rng(0)
+    c = generator.choice(shares.frequency.share, _DRAWS, p=shares.frequency.weight)
+    steeper = np.maximum(generator.normal(1.0, shares.doubt, _DRAWS), 0.0)
+    some = np.flatnonzero(passed)
+    each = expit(logit(c)[:, None] + steeper[:, None] * shares.log_ratio[some])  # [D, labels]
+    marks = passed[some] * (1 + 0.5 / passed.sum())
+    return Promise.of_draws(size, generator.negative_binomial(marks, each).sum(axis=1) / max(size, 1))
 
 
 def from_both(size: int, positives: int, negatives: int, log_ratio: Floats) -> Promise:

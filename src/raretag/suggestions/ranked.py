@@ -21,9 +21,9 @@ from raretag.core.ranker import Known, Ranked
 from raretag.labels.corrections import Places
 from raretag.labels.store import LabelStore
 from raretag.metrics.cut import Sample, calibrated
+from raretag.metrics.label_frequency import Bools, Floats, estimate_label_frequency
 from raretag.metrics.top_k import is_positive, states
 from raretag.suggestions.answers import NO, YES, Answer
-from raretag.suggestions.label_frequency import Bools, Floats, estimate_label_frequency
 from raretag.suggestions.listing import Suggestion, Suggestions
 from raretag.suggestions.promise import Audit, Promise, audit_answers, from_marks, from_probabilities
 

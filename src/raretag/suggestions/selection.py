@@ -13,8 +13,8 @@ from torch import Tensor
 from raretag.core import chance
 from raretag.labels.corrections import Places
 from raretag.labels.store import LabelStore
+from raretag.metrics.label_frequency import NEVER, Bools, Floats
 from raretag.suggestions.answers import NO, YES, Answer
-from raretag.suggestions.label_frequency import NEVER, Bools, Floats
 from raretag.suggestions.listing import Suggestion, Suggestions
 from raretag.suggestions.probabilities import EntryProbabilities, estimate_probabilities
 from raretag.suggestions.promise import Audit, Promise, audit_answers, from_probabilities
@@ -95,6 +95,7 @@ def list_suggestions(
     most: int = 500,
     quota: float = 0.3,
     label_frequency: float | None = None,
+    by_label: bool = False,
     wrong: int = 50,
     answered: Sequence[Answer] = (),
     teach: bool = False,
@@ -109,12 +110,13 @@ def list_suggestions(
         most: How many missing positives to suggest.
         quota: The share of them that is dealt evenly to all labels.
         label_frequency: The share of the true positives that are marked, if it is known.
+        by_label: That share is estimated for each label (metrics/marked_shares.py).
         wrong: How many observed labels to doubt at most.
         answered: Answers to an earlier list of the same labels.
         teach: Choose what teaches rare labels most (`teaching_order`), not what is likeliest; `quota` is not used.
         seed: Of the random order in which an audit goes through the list.
     """
-    entries = estimate_probabilities(logits, labels.targets(), label_frequency)
+    entries = estimate_probabilities(logits, labels.targets(), label_frequency, by_label=by_label)
     audit, done = _audited(entries, labels, answered)
     entries = replace(entries, candidates=entries.candidates & ~done)
     marked = entries.positive.sum(axis=0)

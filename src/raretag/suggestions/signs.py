@@ -17,7 +17,7 @@ import numpy as np
 from scipy.optimize import brentq
 
 from raretag.labels.store import LabelStore
-from raretag.suggestions.label_frequency import Floats
+from raretag.metrics.label_frequency import Floats
 from raretag.suggestions.probabilities import estimate_probabilities
 
 EMPTY = 0.03  # items without a tag: fewer are not worth a word

@@ -17,7 +17,7 @@ import heapq
 import numpy as np
 from numpy.typing import NDArray
 
-from raretag.suggestions.label_frequency import Floats
+from raretag.metrics.label_frequency import Floats
 
 _ALIKE = 0.98  # cosine of two rows of scores, from which items are near duplicates
 _LATER = 0.25  # what is left of the gain of a near duplicate

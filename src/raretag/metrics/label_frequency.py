@@ -51,10 +51,12 @@ Bools = NDArray[np.bool_]
 NEVER = -60.0  # the log odds of a label that nobody marked, about which nothing is known
 
 GRID = np.concatenate([np.arange(0.06, 0.98, 0.02), [0.99, 0.999]])  # label frequencies that are weighed
+COARSE = np.array([0.08, 0.16, 0.24, 0.32, 0.4, 0.5, 0.6, 0.7, 0.8, 0.88, 0.95])  # those of a single label
 _REGION = 3.0  # the fit looks at this many entries for each marked one: the top, which suggestions come from
 _BINS = 400  # of scores, for the likelihood
 TRUST = 0.05  # power of the likelihood of the shape
 _TOP = 0.25  # region of the highest scores, as a share of the marked entries
+_TOP_LEAST, _TOP_LEAST_OF_LABEL = 30, 5  # entries of it
 _PURE, _IMPURE = 9.0, 1.5  # of the prior of the share of positives at the top
 
 
@@ -132,10 +134,18 @@ def estimate_label_frequency(
     return LabelFrequency(np.tile(shares, 2), weights, curves, share is not None, by_shape(0.0 if blind else 1.0))
 
 
-def _prior_of_top(t: Floats, marked: Bools, shares: Floats) -> Floats:
+def log_odds_of_share(t: Floats, marked: Bools) -> float:
+    """The posterior mean of logit c, for the entries [n] of one label: too few for more than a coarse look."""
+    top = np.argsort(-t, kind="stable")[: max(int(_REGION * marked.sum()), 200)]
+    _, low = _profile(*_binned(t[top], marked[top]), COARSE, wrong_marks=False)
+    prior = _prior_of_top(t, marked, COARSE, _TOP_LEAST_OF_LABEL) * np.gradient(COARSE)
+    return float(_normal(np.exp((low.min() - low) * TRUST) * prior) @ logit(COARSE))
+
+
+def _prior_of_top(t: Floats, marked: Bools, shares: Floats, least: int = _TOP_LEAST) -> Floats:
     """How probable each share c [S] is, from the marked share m at the top: Q = m / c is mostly near 1."""
     count, order = int(marked.sum()), np.argsort(-t, kind="stable")
-    top = order[: max(int(_TOP * count), 30)]
+    top = order[: max(int(_TOP * count), least)]
     found = int(marked[top].sum())
     draws = np.random.default_rng(0).beta(found + 0.5, len(top) - found + 0.5, 60)  # m is uncertain itself
     purity = draws[:, None] / shares[None, :]  # [60, S]
