@@ -92,10 +92,8 @@ class Data(Named):
     kept_in_test: float | None = Field(
         None, gt=0, le=1, description="share of the true test positives that are marked, where test labels are partial"
     )
-
     marking: Literal["assumed", "alike", "by_label"] = Field(
-        "assumed",
-        description="where only positives are marked, their share: 60 %, one estimate, or one for each label",
+        "assumed", description="share of positives that is marked, without negatives: 60 %, an estimate, one by label"
     )
 
     @field_validator("hide", mode="before")
