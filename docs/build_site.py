@@ -15,6 +15,7 @@ from types import ModuleType
 import yaml
 from generate import HEAD as ABOUT_METHODS
 from generate import options_table
+from method_facts import sections
 
 import raretag
 from raretag.core import registry
@@ -100,7 +101,8 @@ def method_page(room: str, entry: registry.Entry, formulas: list[str]) -> str:
     title, _, rest = entry.docstring.partition("\n\n")
     parts = [f"# {entry.name}", title.replace("\n", " ")]
     parts += [f'<div class="formula">{convert(formula, display="block")}</div>' for formula in formulas]
-    parts += [f"    raretag train --data my.csv --method {entry.name}", *in_markdown(rest)]
+    parts += [f"    raretag train --data my.csv --method {entry.name}", *sections(room, entry.name)]
+    parts += ["## Details", *in_markdown(rest)] if rest else []
     parts += [
         "## Options",
         "Set with `--set method.OPTION=VALUE`, or as keyword arguments.",

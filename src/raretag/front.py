@@ -76,7 +76,7 @@ def train(
     prior: Any = None,
     **settings: Any,
 ) -> Run:
-    """Train, measure, and return the run; with `out` it is also written into a folder.
+    """Train, measure, and return the run; with `out` it is also written to a folder.
 
     Args:
         data: A data set (`raretag.data.from_arrays` and its like), a pair (X, Y) of arrays, a file, the name of a data
@@ -155,7 +155,7 @@ def inspect(data: Data, **settings: Any) -> dict[str, Any]:
 
 def print_results(found: Mapping[str, Run]) -> None:
     """Print a table with a row per run: `print_results({"plain": first, "focal": second})`."""
-    from raretag.cli.train import print_results as show
+    from raretag.cli.results import print_results as show
 
     show({name: run.record for name, run in found.items()})
 

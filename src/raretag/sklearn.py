@@ -1,4 +1,4 @@
-"""raretag for scikit-learn: an estimator, scores and folds that know unknown labels (docs/integrations.md)."""
+"""raretag for scikit-learn: an estimator, scores and folds that support unknown labels (docs/integrations.md)."""
 
 from __future__ import annotations
 

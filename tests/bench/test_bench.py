@@ -248,7 +248,7 @@ def test_a_method_that_does_the_same_has_a_difference_of_nothing(small, tmp_path
 
 def test_two_runners_do_not_share_a_folder(small, tmp_path):
     lock = runner.lock_folder(tmp_path)
-    with pytest.raises(UserError, match="another `raretag bench` is at work"):
+    with pytest.raises(UserError, match="another `raretag bench` is running"):
         runner.run(plans.cells(small, "small"), tmp_path, jobs=1, threads=1, on_end=lambda *what: None)
     lock.close()
     runner.lock_folder(tmp_path).close()

@@ -48,7 +48,7 @@ COMMANDS = {
     "predict.jsonl": lambda run, out: ["predict", run, run.parent / "rows.csv", "--out", out],
     "model.onnx": lambda run, out: ["export", run, "--out", out],
     "model.pt2": lambda run, out: ["export", run, "--to", "torch", "--out", out],
-    "numbers.json": lambda run, out: ["inspect", run.parent / "rows.csv", "--json", out],
+    "numbers.json": lambda run, out: ["inspect", run.parent / "rows.csv", "--numbers", out],
     "picture.png": lambda run, out: ["inspect", run.parent / "rows.csv", "--picture", out],
 }
 

@@ -49,7 +49,7 @@ def test_the_distribution_is_drawn(labels, ending, tmp_path):
 
 
 def test_the_command_prints_draws_and_writes(tmp_path):
-    done = raretag("inspect", "digits", "--picture", "p.svg", "--json", "n.json", cwd=tmp_path)
+    done = raretag("inspect", "digits", "--picture", "p.svg", "--numbers", "n.json", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     for word in ("items", "observed", "max : min", "groups", "duplicates", "zero", "nine"):
         assert word in done.stdout

@@ -36,7 +36,7 @@ OPTIONS = {
     "a word for a number": ("role", ["method.expected=abc"], "expected a number or null"),
     "a head without the stage's parameters": ("lws", ["head.name=linear"], "wants the head 'scaled'"),
     "a model for images": ("focal", ["model.name=small_resnet", "encoder.name=mlp"], "cannot read inputs of shape"),
-    "a base with a model of its own": ("partial_label_masking", ["method.base=lws"], "a loss alone"),
+    "a base with a model of its own": ("partial_label_masking", ["method.base=lws"], "only a loss"),
     "parts of a batch": ("partial_asymmetric", ["train.accumulate=2"], "looks at a whole batch"),
 }
 

@@ -4,8 +4,11 @@ import subprocess
 import sys
 
 import pytest
+from typer.main import get_command
 
-from raretag.cli.main import COMMANDS, EXAMPLES, LABELS
+from raretag.cli.help import EXAMPLES, OPTION_PANELS
+from raretag.cli.main import COMMANDS, LABELS, app
+from raretag.config.settings import Config
 
 
 def raretag(*words, cwd=None):
@@ -49,6 +52,25 @@ def test_quiet_leaves_errors(tmp_path):
 @pytest.mark.parametrize("name", [*COMMANDS, *LABELS])
 def test_every_command_has_an_example(name):
     assert EXAMPLES[name].split()[:2] == (["raretag", name] if name in COMMANDS else ["raretag", "labels"])
+
+
+@pytest.mark.parametrize("name", [*COMMANDS, *LABELS])
+def test_every_option_has_a_sentence_and_panels_name_options_that_exist(name):
+    group = get_command(app).get_command(None, "labels") if name in LABELS else get_command(app)
+    options = group.get_command(None, name).params
+    for one in options:
+        assert one.help, f"{name} {one.name}"
+        assert one.help.endswith((".", ").")), one.help
+    sorted_in = {option for names in OPTION_PANELS.get(name, {}).values() for option in names}
+    assert sorted_in <= {one.name for one in options}
+    assert len(options) < 10 or sorted_in, f"{name} has {len(options)} options: sort them into panels"
+
+
+def test_every_setting_has_a_sentence():
+    for name, field in Config.model_fields.items():
+        inner = getattr(field.annotation, "model_fields", {"": field})
+        for key, option in inner.items():
+            assert option.description, f"{name}.{key}"
 
 
 def test_commands_complete_in_the_shell():

@@ -209,7 +209,7 @@ def test_a_loss_that_gives_no_number():
     ],
 )
 def test_what_a_loop_of_ones_own_does_not_use_is_named(name, unused):
-    with pytest.warns(UserWarning, match=f"{name} wants {unused}, which your own loop does not have"):
+    with pytest.warns(UserWarning, match=f"{name} needs {unused}, which your own loop does not have"):
         raretag.bind(name, LABELS, epochs=3)
 
 

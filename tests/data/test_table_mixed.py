@@ -176,7 +176,7 @@ def test_bad_items_are_answered(file, tmp_path):
     assert len(model.predict(bad, bad_items="skip")) == 3
     with pytest.raises(UserError, match="item 0 lacks 'price'"):
         model.predict([{"weight": 1.0}])
-    with pytest.raises(UserError, match="no row of a table"):
+    with pytest.raises(UserError, match="not a row of a table"):
         model.predict(["a text"])
     (tmp_path / "few.csv").write_text("price,weight,colour\n1,2,red\n")
     with pytest.raises(UserError, match="no column 'city', which the model reads"):

@@ -80,7 +80,7 @@ def test_a_package_cannot_replace_what_is_ours_and_must_bring_a_method(tmp_path)
     )
     registry._from_packages.cache_clear()
     assert registry.find("methods", "focal") is raretag.methods.Focal
-    with pytest.raises(raretag.UserError, match="is no Method"):
+    with pytest.raises(raretag.UserError, match="is not a Method"):
         raretag.bind("my_pkg.losses:completion", LABELS)
     with pytest.raises(raretag.UserError, match="has no 'Nothing'"):
         raretag.bind("my_pkg.losses:Nothing", LABELS)

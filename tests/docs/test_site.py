@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from raretag.cli.listing import WON
 from raretag.core import registry
 
 ROOT = Path(__file__).parents[2]
@@ -23,7 +24,7 @@ def pages(tmp_path_factory):
 
         patch.setattr(build_site, "PAGES", folder)
         build_site.build()
-        for name in ("build_site", "generate"):
+        for name in ("build_site", "generate", "method_facts"):
             sys.modules.pop(name)
     return folder
 
@@ -43,6 +44,18 @@ def test_every_page_of_the_navigation_exists(pages):
     text = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
     for name in files(yaml.safe_load(text)["nav"]):
         assert (pages / name).is_file(), name
+
+
+@pytest.mark.parametrize("room", ["methods", "solvers", "ranking"])
+def test_every_method_says_when_to_use_it_what_it_costs_and_where_it_won(room, pages):
+    for name in registry.names(room):
+        text = (pages / "methods" / f"{name}.md").read_text(encoding="utf-8")
+        for title in ("When to use it", "What it costs", "Where it won and lost"):
+            assert re.search(rf"^## {title}\n\n\S", text, re.MULTILINE), f"{name}: {title}"
+        rows = re.findall(r"^\| \[([\w-]+)\]\(.*?\) \| \d+ \| (\d+) \|", text, re.MULTILINE)
+        ran, won = ({page.replace("-", "_") for page, best in rows if int(best) >= least} for least in (0, 1))
+        wins = set(WON.get(name, ())) & ran  # some benchmarks compare a method with itself alone
+        assert wins <= won, f"{name}: the page and `raretag list methods` disagree"
 
 
 @pytest.mark.parametrize("room", ["methods", "solvers", "ranking"])

@@ -190,7 +190,7 @@ def test_unknown_labels_are_learned_as_the_scores_believe() -> None:
             said.append(text)
 
     raretag.train((x, hidden), method="assume_negative", prior=oracle(y, 0.3, rng).numpy(), epochs=2, listener=Heard())
-    assert any(text == "prior: 100% of the unknown labels are learned as it believes them to be" for text in said)
+    assert any(text == "prior: 100% of the unknown labels are trained towards what the scores say" for text in said)
 
 
 def test_scores_count_once_at_most_and_only_when_clear_of_chance() -> None:

@@ -71,7 +71,7 @@ def test_the_short_export():
 
 
 def test_mistakes_are_one_sentence(tmp_path):
-    with pytest.raises(raretag.UserError, match="no JSON export"):
+    with pytest.raises(raretag.UserError, match="not a JSON export"):
         from_label_studio(tmp_path / "absent.json")
     with pytest.raises(raretag.UserError, match="neither image nor text"):
         from_label_studio([{"data": {"audio": "a.wav"}}])

@@ -94,7 +94,7 @@ def test_a_package_that_is_not_there_is_said_before_training(monkeypatch):
         train(log="mlflow")
     with pytest.raises(raretag.UserError, match="did you mean 'wandb'"):
         train(log="wanb")
-    with pytest.raises(raretag.UserError, match="is no Logger"):
+    with pytest.raises(raretag.UserError, match="is not a Logger"):
         train(log="json:JSONDecoder")
 
 

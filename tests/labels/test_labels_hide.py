@@ -132,7 +132,7 @@ def test_many_unknown_stay_listed_and_small(keep: float | None) -> None:
         (("xal",), "no setting 'xal'"),
         (("pal",), "needs keep"),
         (("ppl", 1.5), "needs keep"),
-        (("spl", 0.5), "leaves nothing to choose"),
+        (("spl", 0.5), "has no share to choose"),
     ],
 )
 def test_mistakes_are_named(arguments: Any, message: str) -> None:

@@ -80,7 +80,7 @@ def test_a_rename_that_fails_puts_the_old_store_back(saved: Path, monkeypatch: p
 
 def test_a_folder_that_is_no_store_is_never_replaced(tmp_path: Path) -> None:
     (tmp_path / "thesis.txt").write_text("do not lose me")
-    with pytest.raises(UserError, match="no label store"):
+    with pytest.raises(UserError, match="not a label store"):
         LabelStore.from_lists([[0]]).save(tmp_path)
     assert (tmp_path / "thesis.txt").exists()
 

@@ -107,7 +107,7 @@ SENTENCES = {
     "Time was too short (there was no time for C and D): the whole race takes about 10 min (--minutes 10).": outcome_of(
         (A, (0.0, 0.0, 0.0), 1), (B, CLEAR, 1), not_run=("C", "D"), seconds=600
     ),
-    "no recommendation: only A ran, in 1 of 3 folds, which is no race. "
+    "no recommendation: only A ran, in 1 of 3 folds, which is not a race. "
     "Time was too short (there was no time for B): the whole race takes about 7 min (--minutes 7).": outcome_of(
         (A, (0.0, 0.0, 0.0), 1), choice=None, not_run=("B",), seconds=400
     ),

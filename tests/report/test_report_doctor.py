@@ -177,7 +177,7 @@ def test_over_and_under_prediction_are_told_by_group():
     assert finding.level == "warn"
     assert finding.text == "Predicted over true positives on the test items: head 3.00, medium 1.00, tail 0.25."
     missing = texts(replace(unbalanced(), unknown=np.array([9, 9, 9])))["Predicted head too often; tail too seldom"]
-    assert missing.text.endswith("a method that takes them for absent learns to be cautious.")
+    assert missing.text.endswith("a method that treats them as absent learns to predict too little.")
     assert "--method ignore_likely" in missing.command
 
 
@@ -385,6 +385,7 @@ def test_labels_that_the_method_adds_are_judged_by_what_their_number_carries(rig
     row = {"epoch": 0, "found_missing": {"right": right, "wrong": wrong}}
     finding = texts(replace(random_study(), epochs=[row]))[title]
     assert finding.level == level
-    share = f"trained {right + wrong} unknown labels as positives, of which {100 * right / (right + wrong):.1f} % are."
+    percent = f"{100 * right / (right + wrong):.1f} %"
+    share = f"treated {right + wrong} unknown labels as positives, of which {percent} are right."
     assert share in finding.text
     assert ("Raise its threshold or its warm-up." in finding.text) == (level == "warn")

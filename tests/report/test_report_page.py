@@ -96,7 +96,7 @@ def test_without_the_data_the_folder_is_enough_for_all_but_pictures(runs, tmp_pa
     assert "may be missing in training" in page
     (run / "config.yaml").unlink()
     write_report([run], None, resamples=0, with_items=True)
-    assert "the data is not here" in words(run / "report.html")
+    assert "the data was not found" in words(run / "report.html")
 
 
 def test_a_run_without_evidence_takes_the_labels_from_the_data(runs, tmp_path):
@@ -132,7 +132,7 @@ def test_runs_on_other_test_items_are_not_compared(runs, tmp_path):
     ("make", "message"),
     [
         (lambda folder: [folder / "nothing"], "is not the folder of a finished run"),
-        (lambda folder: [folder / "begun"], "was not trained to its end"),
+        (lambda folder: [folder / "begun"], "training did not finish"),
         (lambda folder: [folder / "torn"], "cannot be read"),
         (lambda folder: [folder / "odd"], "is not the record of a run"),
         (lambda folder: [folder / str(n) for n in range(7)], "compares 6 at most"),

@@ -159,7 +159,7 @@ def test_a_run_is_continued_with_its_own_data_only(change, stopped, tmp_path):
     assert not (folder / "record.json").exists()
     said = []
     run(config, folder, resume=True, data_changed=True, message=said.append)
-    assert any("other data than before" in line for line in said)
+    assert any("although the data changed" in line for line in said)
 
 
 def test_a_run_of_an_older_version_is_continued_with_a_remark(stopped, tmp_path):

@@ -329,5 +329,5 @@ def test_thresholds_can_be_tuned_again_and_nothing_else_changes(run, tmp_path):
 
 def test_a_named_set_with_other_inputs_is_refused(run):
     card = read_card(run)
-    with pytest.raises(UserError, match="another way"):
+    with pytest.raises(UserError, match="differently from the training data"):
         open_reader("digits", card.model_copy(update={"input_shape": [1, 8, 8]}), ReadOptions(part="test"))

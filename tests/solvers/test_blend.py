@@ -223,7 +223,7 @@ def test_a_few_items_are_enough_to_go_on(items):
 
 @pytest.mark.parametrize("options", [{"folds": 1}, {"effort": "much"}])
 def test_options_that_make_no_sense_are_refused(options):
-    with pytest.raises(raretag.UserError, match="blend wants"):
+    with pytest.raises(raretag.UserError, match="blend takes"):
         Blend(**options)
 
 

@@ -163,7 +163,7 @@ def test_the_unit_of_the_features_does_not_matter():
     "options", [{"members": -2}, {"members": 3}, {"skip": False, "members": 0}, {"folds": 1}, {"forgive": -0.1}]
 )
 def test_options_that_make_no_sense_are_refused(options):
-    with pytest.raises(raretag.UserError, match="committee wants"):
+    with pytest.raises(raretag.UserError, match="committee needs"):
         filled(*crossed(20), **options)
 
 

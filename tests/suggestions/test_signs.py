@@ -88,5 +88,5 @@ def test_inspect_says_of_a_list_of_tags_that_nobody_has_checked_what_it_leaves_o
         rows.append(f"{number}.5,{tags}" if column == "tags" else f"{number}.5,{sun},{int(rain)}")
     (tmp_path / "t.csv").write_text("\n".join(rows))
     shown = CliRunner().invoke(app, ["inspect", str(tmp_path / "t.csv")], env={"COLUMNS": "200"}).output
-    assert ("negative: labels that an item does not list are taken as absent" in shown) is said
+    assert ("negative: labels that an item does not list are assumed to be absent" in shown) is said
     assert ("missing tags?" in shown) is said

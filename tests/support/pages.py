@@ -8,7 +8,6 @@ from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
-import click
 from typer.main import get_command
 
 from raretag.bench import extreme, plan
@@ -109,11 +108,11 @@ def check_script(words: list[str]) -> None:
 def check_raretag(words: list[str], *, whole: bool = True) -> None:
     """Parsed as the program parses it, without doing it; `whole=False` forgives arguments that are left out."""
     if words and words[0] == "labels" and len(words) > 1:
-        group = get_command(app).get_command(click.Context(get_command(app)), "labels")
+        group = get_command(app).get_command(None, "labels")
         name, rest = words[1], words[2:]
     else:
         group, name, rest = get_command(app), words[0], words[1:]
-    command = group.get_command(click.Context(group), name)
+    command = group.get_command(None, name)
     assert command is not None, f"there is no command '{name}'"
     if not whole and not rest:
         return

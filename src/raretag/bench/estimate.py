@@ -48,7 +48,7 @@ class Estimate:
         """What is to do, how long it takes, and how sure that is."""
         known = [cell for cell in left if kind_of(cell) in self.seconds]
         minutes = sum(self.seconds[kind_of(cell)] for cell in known) / jobs / 60
-        how_long = f"about {minutes:.0f} minutes with {jobs} jobs" if minutes else "for how long is not known"
+        how_long = f"about {minutes:.0f} minutes with {jobs} jobs" if minutes else "how long they take is not known"
         lines = [f"{len(left)} of {total} runs to do, {how_long}"]
         for source, sure in SURE.items():
             number = sum(self.source[kind_of(cell)] == source for cell in known)
@@ -57,7 +57,7 @@ class Estimate:
         lines += [f"  {len(unable)} runs cannot run here"] if unable else []
         unknown = len(left) - len(known) - len(unable)
         lines += (
-            [f"  {unknown} runs are not in the estimate: there was no time to look at any like them"] if unknown else []
+            [f"  {unknown} runs are not in the estimate: there was no time to try any like them"] if unknown else []
         )
         return "\n".join(lines)
 

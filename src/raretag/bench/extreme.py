@@ -94,7 +94,7 @@ def texts() -> list[str]:
     root = os.environ.get("RARETAG_DATA")
     if root is None or not (Path(root) / TEXTS).is_file():
         raise DataAbsentError(
-            f"the sets are made of '{TEXTS}' of GoEmotions below the folder that RARETAG_DATA names; "
+            f"the sets are made from '{TEXTS}' of GoEmotions below the folder that RARETAG_DATA names; "
             "`raretag list data` says where to get it"
         )
     lines = (Path(root) / TEXTS).read_text(encoding="utf-8").splitlines()

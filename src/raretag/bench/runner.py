@@ -143,5 +143,5 @@ def lock_folder(runs: Path) -> IO[str]:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         lock.close()
-        raise UserError(f"another `raretag bench` is at work in '{runs}'; wait for it or give another --out") from None
+        raise UserError(f"another `raretag bench` is running in '{runs}'; wait for it or give another --out") from None
     return lock

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from raretag.cli.progress import screen
+from raretag.cli.progress import give, screen
 from raretag.core.errors import UserError
 
 if TYPE_CHECKING:
@@ -24,12 +24,14 @@ def inspect(
         list[str] | None,
         typer.Option("--set", metavar="A.B=C", help="Change one setting, e.g. --set data.labels=tags."),
     ] = None,
-    picture: Annotated[Path | None, typer.Option(help="Draw the distribution into this PNG, SVG or PDF.")] = None,
-    json_: Annotated[Path | None, typer.Option("--json", help="Write the numbers into this file.")] = None,
+    picture: Annotated[
+        Path | None, typer.Option(help="Draw the distribution of the labels to this PNG, SVG or PDF file.")
+    ] = None,
+    numbers: Annotated[Path | None, typer.Option(help="Write the numbers to this JSON file.")] = None,
     recommend: Annotated[
-        bool, typer.Option("--recommend", help="Try a few methods on folds of the training items, and name one.")
+        bool, typer.Option("--recommend", help="Try a few methods on folds of the training items, and recommend one.")
     ] = False,
-    minutes: Annotated[float | None, typer.Option(help="Time for --recommend; default: 5.")] = None,
+    minutes: Annotated[float | None, typer.Option(help="Time limit of --recommend in minutes; default: 5.")] = None,
 ) -> None:
     """Look at the labels of a data set before training."""
     from raretag.cli.train import check_names, data_title
@@ -37,11 +39,11 @@ def inspect(
     from raretag.core.files import write_json
 
     if minutes is not None and not recommend:
-        raise UserError(f"--minutes {minutes:g} was given without --recommend, which it limits")
+        raise UserError(f"--minutes {minutes:g} was given without --recommend, whose time it limits")
     settings = compose(None, set_ or [], data)
     check_names(settings)
-    if json_ is not None and not json_.absolute().parent.is_dir():
-        raise UserError(f"the folder of '{json_}' does not exist")
+    if numbers is not None and not numbers.absolute().parent.is_dir():
+        raise UserError(f"the folder of '{numbers}' does not exist")
     if picture is not None:
         from raretag.figures.parts.canvas import check_picture, save
 
@@ -58,11 +60,13 @@ def inspect(
     description["splits"] = {name: len(store) for name, store in found.stores.items()}
     description["duplicates"] = found.duplicates
     print_description(console, data_title(settings), description)
+    signs: list[str] = []
     if found.unlisted == "negative":
         from raretag.suggestions.signs import signs_in_labels
 
-        console.print("negative: labels that an item does not list are taken as absent, which nobody has checked")
-        for sign in signs_in_labels(found.stores["train"]):
+        console.print("negative: labels that an item does not list are assumed to be absent; nobody has checked that")
+        signs = signs_in_labels(found.stores["train"])
+        for sign in signs:
             console.print(f"missing tags? {sign}")
     if picture is not None:
         from raretag.figures.class_aware import distribution
@@ -79,9 +83,10 @@ def inspect(
         what = "train the default" if outcome.choice is None else "train it"
         console.print(f"{what}: {outcome.command(data, set_ or [])}")
         description["recommended"] = outcome.as_dict(data, set_ or [])
-    if json_ is not None:
-        write_json(json_, description)
-        console.print(f"numbers: {json_}")
+    if numbers is not None:
+        write_json(numbers, description)
+        console.print(f"numbers: {numbers}")
+    give({"data": data_title(settings), "remarks": found.remarks, "signs_of_missing_tags": signs, **description})
 
 
 def print_description(console: Console, name: str, description: dict[str, Any]) -> None:
@@ -102,7 +107,7 @@ def print_description(console: Console, name: str, description: dict[str, Any]) 
         + f"  (by training positives before hiding, edges {low} and {high})",
         "never positive": some(description["never_positive"]) or "none",
         "always alone": some(description["always_alone"]) or "none",
-        "duplicates": "not checked: the inputs are not here"
+        "duplicates": "not checked: the inputs were not found"
         if duplicates is None
         else f"{duplicates:,} training items",
     }

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from raretag.cli.progress import screen
+from raretag.cli.progress import give, screen
 from raretag.cli.train import DataChanged
 from raretag.core.errors import UserError
 
@@ -26,11 +26,12 @@ def apply(
         str, typer.Option("--data", help="What the answers are about: a run folder, a table, or a data set by name.")
     ],
     form: Annotated[
-        str | None, typer.Option("--as", help="table or corrections; default: a table for a table.")
+        str | None, typer.Option("--as", help="table or corrections; default: a table if the data is a table.")
     ] = None,
-    log: Annotated[Path | None, typer.Option(help="What changed, as CSV; default: OUT.log.csv.")] = None,
+    log: Annotated[Path | None, typer.Option(help="CSV file that lists what changed; default: OUT.log.csv.")] = None,
     set_: Annotated[
-        list[str] | None, typer.Option("--set", metavar="A.B=C", help="As in training, e.g. data.labels=tags.")
+        list[str] | None,
+        typer.Option("--set", metavar="A.B=C", help="A setting, as in training, e.g. --set data.labels=tags."),
     ] = None,
     data_changed: DataChanged = False,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace existing files.")] = False,
@@ -76,7 +77,7 @@ def apply(
     write_log(log, merged)
     console = screen()
     console.print(
-        f"{merged.count('changed')} labels changed, {merged.count('already so')} were so already, "
+        f"{merged.count('changed')} labels changed, {merged.count('already so')} were already so, "
         f"{len(merged.conflicts)} conflicts, {merged.unanswered} not answered"
     )
     for line in merged.conflicts[:MOST_CONFLICTS]:
@@ -86,3 +87,6 @@ def apply(
     console.print(f"written: {out}, log: {log}")
     if form == "corrections":
         console.print(f"train with: --set data.corrections={out}")
+    numbers = {"changed": merged.count("changed"), "already_so": merged.count("already so")}
+    conflicts = [{"item": line.item, "label": line.label, "reason": line.reason} for line in merged.conflicts]
+    give({"out": out, "log": log, **numbers, "unanswered": merged.unanswered, "conflicts": conflicts})

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from raretag.cli.progress import screen
+from raretag.cli import progress
+from raretag.cli.progress import give, screen
 
 if TYPE_CHECKING:
     from raretag.core.registry import Entry
@@ -108,9 +109,12 @@ ROOMS = {"encoders": "models", "heads": "models.heads", "samplers": "sampling"} 
 
 def list_(
     kind: Annotated[Kind, typer.Argument(help="What to list.")] = Kind.methods,
-    plain: Annotated[bool, typer.Option("--plain", help="Bare names, one per line.")] = False,
+    plain: Annotated[bool, typer.Option("--plain", help="Print bare names, one per line.")] = False,
 ) -> None:
     """List what can be chosen by name: methods, data sets, models and so on."""
+    if progress.as_json:
+        give({"kind": kind.value, "entries": entries_of(kind)})
+        return
     if kind is Kind.plans:
         list_plans(plain=plain)
         return
@@ -132,6 +136,22 @@ def list_(
         screen().print(f"\nfolder of named data sets: {root or 'not set; set RARETAG_DATA or data.root'}")
     if not plain and kind is Kind.encoders:
         screen().print(f"\n{encoders_here()}")
+
+
+def entries_of(kind: Kind) -> list[dict[str, str]]:
+    """What `--json` prints: the columns of the table, and the room where a kind has several."""
+    from raretag.bench import extreme
+    from raretag.bench import plan as plans
+    from raretag.core import registry
+
+    if kind is Kind.plans:
+        found = [{"name": name, "summary": plans.load(name).title} for name in plans.names()]
+        return [*found, {"name": extreme.NAME, "summary": extreme.TITLE}]
+    return [
+        {"name": entry.name, "summary": entry.summary, "room": room, **COLUMNS.get(room, no_columns)(entry)}
+        for room in (("methods", *FITTED) if kind is Kind.methods else (kind.value,))
+        for entry in registry.entries(ROOMS.get(room, room))
+    ]
 
 
 def encoders_here() -> str:

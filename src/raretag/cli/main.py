@@ -13,6 +13,7 @@ from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command
 
 from raretag import __version__
+from raretag.cli.help import COMMAND_PANELS, EXAMPLES, sort_into_panels
 from raretag.core.errors import UnwritableError, UserError, visible
 from raretag.core.registry import installed_only, nearest
 from raretag.core.stopping import Stopped, code_of, watching
@@ -34,23 +35,6 @@ COMMANDS = {
     "figure": "raretag.cli.report:figure",
 }
 NAMED_BY_USER = ("train", "inspect", "bench", "list")  # in others, names of modules come from the files of a run
-EXAMPLES = {  # shown below the help of a command
-    "list": "raretag list methods",
-    "inspect": "raretag inspect my.csv --picture labels.png",
-    "train": "raretag train --data my.csv --test 0.2 --out runs/first",
-    "report": "raretag report runs/first",
-    "predict": "raretag predict runs/first new.csv --out answers.csv",
-    "tune": "raretag tune runs/first --precision 0.8",
-    "export": "raretag export runs/first --to onnx",
-    "push": "raretag push runs/first hf://me/my-model",
-    "suggest": "raretag suggest runs/first --max-missing 100",
-    "review": "raretag review runs/first",
-    "serve": "raretag serve runs/first --port 8000",
-    "bench": "raretag bench quick",
-    "sweep": "raretag sweep examples/sweep.yaml --trials 20",
-    "figure": "raretag figure per_class runs/a runs/b --out bars.png",
-    "apply": "raretag labels apply answered.csv --data my.csv --out better.csv",
-}
 LABELS = {"apply": "raretag.cli.labels:apply"}
 FORMER_OPTIONS = {  # names that keep working
     "suggest": {
@@ -64,15 +48,16 @@ FORMER_OPTIONS = {  # names that keep working
 
 
 class Command(TyperCommand):
-    """Its help shows no type beside a flag: `--resume`, not `--resume <bool>`. Understands former names of options."""
+    """Has `--quiet` and `--json`, sorts its help into panels, and understands former names of options."""
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.params += flags_of_every_command()
 
     def get_params(self, ctx: Any) -> list[Any]:
-        return without_types_of_flags(super().get_params(ctx))
+        return sort_into_panels(self.name or "", without_types_of_flags(super().get_params(ctx)))
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        if "--quiet" in args:  # also behind the command, where people type it
-            be_quiet(True)
-            args = [word for word in args if word != "--quiet"]
         former = FORMER_OPTIONS.get(self.name or "", {})
         words = [word.partition("=") for word in args]
         return super().parse_args(ctx, ["".join((former.get(name, name), *rest)) for name, *rest in words])
@@ -100,7 +85,9 @@ class Commands(TyperGroup):
         module, _, function = self.table[cmd_name].partition(":")
         alone = typer.Typer(add_completion=False)
         example = f"Example: {EXAMPLES[cmd_name]}"
-        alone.command(cmd_name, cls=Command, epilog=example)(getattr(import_module(module), function))
+        panel = COMMAND_PANELS.get(cmd_name)
+        made = alone.command(cmd_name, cls=Command, epilog=example, rich_help_panel=panel)
+        made(getattr(import_module(module), function))
         return get_command(alone)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
@@ -122,6 +109,36 @@ def be_quiet(asked: bool) -> None:
         progress.quiet = True
 
 
+def speak_json(asked: bool) -> None:
+    from raretag.cli import progress
+
+    progress.as_json = asked
+
+
+def flags_of_every_command() -> list[Any]:
+    """`--quiet` and `--json`, which act when they are read: the function of a command need not take them."""
+    alone = typer.Typer(add_completion=False)
+
+    @alone.command()
+    def flags(
+        quiet: Annotated[
+            bool, typer.Option("--quiet", callback=be_quiet, help="Print results and errors only.")
+        ] = False,
+        json: Annotated[
+            bool,
+            typer.Option(
+                "--json", callback=speak_json, help="Print the results as one JSON object, the rest to standard error."
+            ),
+        ] = False,
+    ) -> None:
+        pass
+
+    found = [one for one in get_command(alone).params if one.name in ("quiet", "json")]
+    for one in found:
+        one.expose_value = False
+    return found
+
+
 def without_types_of_flags(parameters: list[Any]) -> list[Any]:
     for one in parameters:
         if getattr(one, "is_flag", False):
@@ -137,7 +154,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 labels_app = typer.Typer(cls=LabelCommands, no_args_is_help=True)
-app.add_typer(labels_app, name="labels")
+app.add_typer(labels_app, name="labels", rich_help_panel=COMMAND_PANELS["labels"])
 
 
 def main() -> None:
@@ -164,7 +181,7 @@ def main() -> None:
         if isinstance(error, RuntimeError) and "can't allocate memory" not in str(error):
             raise
         reason = str(error).split("DefaultCPUAllocator: ")[-1].splitlines()[0] if str(error) else "no more is free"
-        _end(f"the memory does not suffice ({reason}); are there so many features and labels?", 2)
+        _end(f"not enough memory ({reason}); are there really that many features and labels?", 2)
 
 
 def _end(line: str, code: int) -> None:

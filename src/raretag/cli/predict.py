@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from raretag.cli.progress import screen
+from raretag.cli import progress
+from raretag.cli.progress import give, screen
 from raretag.cli.train import DataChanged
 from raretag.core.errors import UserError
 
@@ -35,12 +36,15 @@ def predict(
     out: Annotated[
         Path | None, typer.Option(help="A .csv, .parquet or .jsonl file; default: CSV to standard output.")
     ] = None,
-    top: Annotated[int | None, typer.Option(help="Only the K most probable labels per item.")] = None,
+    top: Annotated[
+        int | None, typer.Option(help="Give only this many labels per item, the most probable ones.")
+    ] = None,
     part: Annotated[
-        str | None, typer.Option(help="train, validation or test, of a data set or of a table as training divides it.")
+        str | None, typer.Option(help="The part to predict: train, validation or test, as training split the data.")
     ] = None,
     column: Annotated[
-        list[str] | None, typer.Option(help="Column of the table to read, if its name is not that of training.")
+        list[str] | None,
+        typer.Option(help="Column of the table to read, if it has another name than in training; repeatable."),
     ] = None,
     folder: Annotated[
         Path | None, typer.Option(help="Folder that image paths of the table are relative to; default: the table's.")
@@ -50,19 +54,21 @@ def predict(
         Path | None, typer.Option(help="A file of item, label, score, if the model was trained with data.prior.")
     ] = None,
     allow_outside: Annotated[
-        bool, typer.Option("--allow-outside", help="Image paths of the table may leave the folder.")
+        bool, typer.Option("--allow-outside", help="Allow image paths that lead out of the folder.")
     ] = False,
     skip_bad: Annotated[
-        bool, typer.Option("--skip-bad", help="Leave out unreadable images and blank features, and report them.")
+        bool, typer.Option("--skip-bad", help="Leave out unreadable images and blank features, and say which.")
     ] = False,
-    batch_size: Annotated[int, typer.Option(min=1, help="Items that go through the model at once.")] = 256,
+    batch_size: Annotated[int, typer.Option(min=1, help="Number of items that go through the model at once.")] = 256,
     raw_cells: Annotated[
         bool,
-        typer.Option("--raw-cells", help="Leave texts in a CSV as they are, even those that spreadsheets run."),
+        typer.Option(
+            "--raw-cells", help="Leave texts in a CSV as they are, even those that a spreadsheet would run as formulas."
+        ),
     ] = False,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an existing file.")] = False,
 ) -> None:
-    """Predict labels of new items. If the command was stopped, running it again continues where it was."""
+    """Predict the labels of new items. If the command was stopped, running it again continues where it was."""
     from raretag.cli.progress import item_bar
     from raretag.serve.model import load
     from raretag.serve.predictions import PredictionsFile, write_table
@@ -75,10 +81,14 @@ def predict(
     reader = open_reader(data, model.card, options)
     more: dict[str, Any] = {} if prior is None else {"prior": read_prior(prior, model)}
     if prior is None and getattr(model.card, "outside", None):
-        screen(error=True).print("raretag: the model was trained with scores from outside; --prior FILE gives them")
+        screen(error=True).print("raretag: the model was trained with scores from outside; give them with --prior FILE")
+    summary: dict[str, Any] = {"run": run, "items": 0, "labels": len(model.labels)}
     if out is None:
         blocks: Iterator[tuple[int, Tabular]] = model.stream(reader, batch_size=batch_size, top=top, **more)
         for number, (_, found) in enumerate(blocks):
+            if progress.as_json:
+                summary.setdefault("predictions", []).extend(found.table(top).to_pylist())
+                continue
             content = io.BytesIO()
             write_table(found.table(top), content, ".csv", header=number == 0, raw=raw_cells)
             if sys.stdout.isatty():
@@ -95,11 +105,16 @@ def predict(
             screen(error=True).print(f"continuing after {file.done:,} items that were done before")
         with item_bar("predicting", reader.total) as advance:
             advance(file.done)
+            done = file.done
             for items in file.fill(model.stream(reader, batch_size=batch_size, skip=file.done, top=top, **more), top):
                 advance(items)
+                done += items
+        summary |= {"out": out, "items": done}
         screen(error=True).print(f"written: {out}")
     for remark in reader.remarks:
         screen(error=True).print(f"raretag: {remark}")
+    summary["items"] = len(summary.get("predictions", ())) or summary["items"]
+    give({**summary, "remarks": list(reader.remarks)})
 
 
 def read_prior(path: Path, model: Any) -> Any:
@@ -108,19 +123,21 @@ def read_prior(path: Path, model: Any) -> Any:
     from raretag.serve.model import Model
 
     if not isinstance(model, Model) or model.card.outside is None:
-        raise UserError("--prior: the model does not use scores from outside: trained without, or they did not help")
+        raise UserError(
+            "--prior: the model does not use scores from outside: it was trained without them, or they did not help"
+        )
     return Prior.read(path)
 
 
 def tune(
     run: Run,
-    precision: Annotated[float | None, typer.Option(help="Reach this precision for each label, e.g. 0.8.")] = None,
-    recall: Annotated[float | None, typer.Option(help="Reach this recall for each label.")] = None,
+    precision: Annotated[float | None, typer.Option(help="Precision that each label has to reach, e.g. 0.8.")] = None,
+    recall: Annotated[float | None, typer.Option(help="Recall that each label has to reach.")] = None,
     threshold: Annotated[float | None, typer.Option(help="One threshold for all labels, e.g. 0.5.")] = None,
-    calibrate: Annotated[bool, typer.Option(help="Also calibrate probabilities.")] = True,
+    calibrate: Annotated[bool, typer.Option(help="Also calibrate the probabilities.")] = True,
     data_changed: DataChanged = False,
 ) -> None:
-    """Choose the thresholds of a trained model again, on its validation items; default: for the best F1."""
+    """Choose the thresholds of a trained model again, on its validation items; by default for the best F1."""
     goals = {"precision": precision, "recall": recall, "threshold": threshold}
     given = {name: value for name, value in goals.items() if value is not None}
     if len(given) > 1:
@@ -141,26 +158,34 @@ def tune(
             card = retune(run, goal=goal, wanted=wanted, calibrate=calibrate, data_changed=data_changed)  # type: ignore[arg-type]
     if isinstance(card, RankedCard):
         reached = f"{goal}{'' if wanted is None else f' {wanted}'}"
-        print(f"one threshold for {reached}: a label is chosen above a probability of {card.decision.threshold:.3f}")
+        cut = card.decision.threshold
+        screen().print(f"one threshold for {reached}: a label is chosen above a probability of {cut:.3f}")
+        give({"run": run, "goal": goal, "wanted": wanted, "threshold": cut})
         return
     thresholds, notes = sorted(card.thresholds), card.tuned
-    print(
+    screen().print(
         f"{len(thresholds)} thresholds for {goal}{'' if wanted is None else f' {wanted}'}: "
         f"{thresholds[0]:.3f} to {thresholds[-1]:.3f}, median {thresholds[len(thresholds) // 2]:.3f}"
     )
     if notes.get("out_of_reach"):
-        print(f"{notes['out_of_reach']} labels never reach it on validation items and are never chosen")
+        screen().print(
+            f"{notes['out_of_reach']} labels never reach it on the validation items, so they are never chosen"
+        )
+    by_label = dict(zip(card.labels, card.thresholds, strict=True))
+    give({"run": run, "goal": goal, "wanted": wanted, "thresholds": by_label, "notes": notes})
 
 
 def push(
     run: Run,
     to: Annotated[str, typer.Argument(help="hf://OWNER/NAME, or a folder.")],
-    public: Annotated[bool, typer.Option("--public", help="Everyone may see it; default: only you.")] = False,
+    public: Annotated[bool, typer.Option("--public", help="Let everyone see it; default: only you.")] = False,
 ) -> None:
     """Copy a trained model to the Hugging Face Hub or into a folder, with a page that explains it."""
     from raretag.serve.hub import push as copy
 
-    print(f'{copy(run, to, private=not public)}; `raretag.load("{to}")` opens it')
+    place = copy(run, to, private=not public)
+    screen().print(f'{place}; `raretag.load("{to}")` opens it')
+    give({"run": run, "address": place})
 
 
 class Form(str, Enum):
@@ -209,15 +234,17 @@ def export(
         from raretag.serve.export_ranking import export_ranking
 
         if preprocess or decide:
-            raise UserError("--preprocess and --decide are for graphs; an .npz holds the scale and the cut always")
+            raise UserError("--preprocess and --decide are for graphs; an .npz always holds the scale and the cut")
         worst = export_ranking(model, path)
-        print(f"{path}: weights, scale, cut and names for NumPy; scores differ by at most {worst:.1e}")
+        screen().print(f"{path}: weights, scale, cut and names for NumPy; scores differ by at most {worst:.1e}")
+        give({"file": path, "largest_difference": worst})
         return
     worst = write_graph(model, path, preprocess=preprocess, decide=decide)
     outputs = "calibrated probabilities and decisions" if decide else "logits"
-    print(f"{path}: {outputs}, for batches of any size; differs from PyTorch by at most {worst:.1e}")
+    screen().print(f"{path}: {outputs}, for batches of any size; differs from PyTorch by at most {worst:.1e}")
     from raretag.serve.export_inputs import write_inputs
 
     beside = write_inputs(model, path, encoder=encoder)
     if beside:
-        print(f"beside it: {', '.join(file.name for file in beside)}; examples/deploy_text.py reads them")
+        screen().print(f"beside it: {', '.join(file.name for file in beside)}; examples/deploy_text.py reads them")
+    give({"file": path, "outputs": outputs, "largest_difference": worst, "beside": beside})

@@ -6,9 +6,11 @@ messages are printed, a line now and then, and the last state of a bar.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from importlib.util import find_spec
+from math import isfinite
 from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, Any
@@ -45,11 +47,33 @@ class Screen(Console):
 
 
 quiet = False  # with --quiet, what is not the result is not printed
+as_json = False  # with --json, the result is one JSON object, and what people read goes to standard error
 
 
 def screen(*, error: bool = False) -> Screen:
     """Standard output, or standard error for what is not the result."""
-    return Screen(stderr=error, highlight=False, markup=False, soft_wrap=True, quiet=error and quiet)
+    aside = error or as_json
+    return Screen(stderr=aside, highlight=False, markup=False, soft_wrap=True, quiet=aside and quiet)
+
+
+def give(result: Mapping[str, Any]) -> None:
+    """With --json: the result of a command on standard output; numbers that JSON has no word for are null."""
+    if as_json:
+        print(json.dumps(plain(result), ensure_ascii=False), flush=True)
+
+
+def plain(value: Any) -> Any:
+    """
+    >>> plain({"run": Path("runs/a"), "mAP": float("nan"), "edges": (20, 100)})
+    {'run': 'runs/a', 'mAP': None, 'edges': [20, 100]}
+    """
+    if isinstance(value, Mapping):
+        return {str(key): plain(one) for key, one in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [plain(one) for one in value]
+    if isinstance(value, float):
+        return value if isfinite(value) else None
+    return str(value) if isinstance(value, Path) else value
 
 
 class Messages(Listener):

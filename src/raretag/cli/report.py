@@ -7,19 +7,22 @@ from typing import Annotated
 
 import typer
 
-from raretag.cli.progress import screen
+from raretag.cli.progress import give, screen
 from raretag.core.errors import UserError
 
 
 def report(
-    runs: Annotated[list[Path], typer.Argument(help="Run folders; the first is the baseline of the others.")],
-    out: Annotated[Path | None, typer.Option(help="The page; default: report.html in the last run folder.")] = None,
+    runs: Annotated[list[Path], typer.Argument(help="Run folders; the others are compared with the first.")],
+    out: Annotated[
+        Path | None, typer.Option(help="The HTML file; default: report.html in the last run folder.")
+    ] = None,
     resamples: Annotated[
-        int, typer.Option(min=0, help="Resamples of the test items, for intervals; 0: no intervals.", show_default=True)
+        int,
+        typer.Option(
+            min=0, help="How often test items are resampled for the intervals; 0: no intervals.", show_default=True
+        ),
     ] = 1000,
-    items: Annotated[
-        bool, typer.Option("--items/--no-items", help="Show items, for which the data is read again.")
-    ] = True,
+    items: Annotated[bool, typer.Option("--items/--no-items", help="Show items; this reads the data again.")] = True,
 ) -> None:
     """Explain finished runs in one HTML page that needs no network."""
     from raretag.report import write_report  # torch is loaded here
@@ -28,14 +31,17 @@ def report(
     for sentence in missing:
         screen(error=True).print(sentence)
     screen().print(f"report: {path}")
+    give({"report": path, "runs": runs, "remarks": missing})
 
 
 def figure(
     name: Annotated[
-        str, typer.Argument(help="A drawing, or a paper and the figure's number, as plm-4: `raretag list figures`.")
+        str, typer.Argument(help="A drawing, or a paper and a figure number such as plm-4 (`raretag list figures`).")
     ],
-    runs: Annotated[list[str] | None, typer.Argument(help="Run folders; for drawings of data also a data set.")] = None,
-    out: Annotated[Path, typer.Option(help="A PNG, SVG or PDF.")] = Path("figure.png"),
+    runs: Annotated[
+        list[str] | None, typer.Argument(help="Run folders; for drawings of data, a data set also works.")
+    ] = None,
+    out: Annotated[Path, typer.Option(help="The file to write: PNG, SVG or PDF.")] = Path("figure.png"),
     set_: Annotated[
         list[str] | None, typer.Option("--set", metavar="A=B", help="Change an option of the drawing, e.g. bins=20.")
     ] = None,
@@ -52,6 +58,7 @@ def figure(
     check_picture(out)
     save(registry.build("figures", drawing, options).draw(runs or []), out)
     screen().print(f"picture: {out}")
+    give({"picture": out, "figure": name})
 
 
 def options_of(changes: list[str]) -> dict[str, object]:

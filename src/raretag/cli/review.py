@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from raretag.cli.progress import screen
+from raretag.cli.progress import give, screen
 from raretag.cli.train import DataChanged
 from raretag.core.errors import UserError
 
@@ -18,9 +18,11 @@ if TYPE_CHECKING:
     from raretag.suggestions.listing import Suggestions
 
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
-Host = Annotated[str, typer.Option(help="The address to listen on; others than 127.0.0.1 can be reached from outside.")]
+Host = Annotated[
+    str, typer.Option(help="The address to listen on; any other than 127.0.0.1 can be reached from outside.")
+]
 Names = Annotated[
-    list[str] | None, typer.Option("--name", help="Another name under which this server may be asked; * for any.")
+    list[str] | None, typer.Option("--name", help="Another host name that this server answers to; * for any.")
 ]
 
 
@@ -30,18 +32,19 @@ def review(
         str | None, typer.Argument(help="Data set or file to look at instead of the run's training data.")
     ] = None,
     suggestions: Annotated[
-        Path | None, typer.Option(help="Folder of the list; default: RUN/suggestions, made if it is not there.")
+        Path | None,
+        typer.Option(help="Folder of the list; default: RUN/suggestions, which is created if it does not exist."),
     ] = None,
-    max_missing: Annotated[int, typer.Option(min=1, help="How many missing positives to list at most.")] = 500,
-    folds: Annotated[int, typer.Option(min=2, help="Number of trainings, if the list must be made.")] = 5,
+    max_missing: Annotated[int, typer.Option(min=1, help="Largest number of missing positives to list.")] = 500,
+    folds: Annotated[int, typer.Option(min=2, help="Number of trainings, if the list has to be made.")] = 5,
     data_changed: DataChanged = False,
     host: Host = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=0, max=65535, help="0: any that is free.")] = 0,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="The port; 0 takes any that is free.")] = 0,
     name: Names = None,
 ) -> None:
     """Answer suggestions on a page in the browser, then train again with the answers.
 
-    Every answer is on the disk before the next item is shown: stop and go on at any time.
+    Every answer is on the disk before the next item is shown, so you can stop and continue at any time.
     """
     from raretag.cli.train import check_names
     from raretag.config.settings import compose
@@ -68,10 +71,12 @@ def review(
     token = new_token()
     app = build_app(desk, trainer, token, names_of(host, name or ()))
     shown = f"[{host}]" if ":" in host else host
-    note(f"answers are kept in {log.path}; Ctrl+C ends the server, the same command goes on", soft_wrap=True)
+    note(f"answers are kept in {log.path}; Ctrl+C stops the server, and the same command continues", soft_wrap=True)
     if host not in LOOPBACK:
-        note("anybody who can reach this address and has its token can read the items and answer", soft_wrap=True)
-    print(f"http://{shown}:{listening.getsockname()[1]}/{token}/", flush=True)
+        note("anyone who can reach this address and has its token can read the items and answer", soft_wrap=True)
+    address = f"http://{shown}:{listening.getsockname()[1]}/{token}/"
+    screen().print(address)
+    give({"address": address, "answers": log.path, "suggestions": len(found)})
     serve(app, listening, stopped=trainer.stop)
 
 
@@ -101,7 +106,7 @@ def open_list(
         options = job.SuggestOptions(most=most, folds=folds, teach=True)
         found, _ = job.suggest_for(settings, run / "out_of_fold", options, data=items, listener=bar)
     if not found.suggestions:
-        raise UserError("there is nothing to ask: no entry is unknown or negative")
+        raise UserError("there is nothing to ask: no label of any item is unknown or negative")
     found = job.with_previews(found, settings)
     write_all(folder, found, {"run": run.name, "data": title, "method": settings.method.name, "folds": folds})
     return found, items
@@ -112,13 +117,13 @@ def serve(
         Path, typer.Argument(help="The folder of a finished run; card.json and model.safetensors are enough.")
     ],
     host: Host = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=0, max=65535, help="0: any that is free.")] = 8000,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="The port; 0 takes any that is free.")] = 8000,
     name: Names = None,
-    max_items: Annotated[int, typer.Option(min=1, help="Items in one request at most.")] = 256,
-    max_megabytes: Annotated[float, typer.Option(help="Size of one request at most.")] = 32.0,
-    max_seconds: Annotated[float, typer.Option(help="Time for one request, with its waiting.")] = 30.0,
-    max_waiting: Annotated[int, typer.Option(min=1, help="Requests that wait at most; others are refused.")] = 64,
-    device: Annotated[str, typer.Option(help="cpu, cuda, cuda:1, mps.")] = "cpu",
+    max_items: Annotated[int, typer.Option(min=1, help="Largest number of items in one request.")] = 256,
+    max_megabytes: Annotated[float, typer.Option(help="Largest size of one request, in megabytes.")] = 32.0,
+    max_seconds: Annotated[float, typer.Option(help="Longest time for one request, including its wait.")] = 30.0,
+    max_waiting: Annotated[int, typer.Option(min=1, help="Largest number of waiting requests; more are refused.")] = 64,
+    device: Annotated[str, typer.Option(help="Where the model runs: cpu, cuda, cuda:1, mps.")] = "cpu",
 ) -> None:
     """Answer requests for predictions over HTTP: /predict, /labels, /health, /openapi.json.
 
@@ -137,7 +142,11 @@ def serve(
     token = os.environ.get("RARETAG_TOKEN", "")
     listening = listen(host, port)
     if host not in LOOPBACK and not token:
-        screen(error=True).print("anybody who can reach this address can ask: set RARETAG_TOKEN to require a token")
+        screen(error=True).print(
+            "anyone who can reach this address can use the model: set RARETAG_TOKEN to require a token"
+        )
     shown = f"[{host}]" if ":" in host else host
-    print(f"http://{shown}:{listening.getsockname()[1]}/", flush=True)
+    address = f"http://{shown}:{listening.getsockname()[1]}/"
+    screen().print(address)
+    give({"address": address})
     answer(build_server(asked, names_of(host, name or ()), token), listening, grace=int(max_seconds) + 1)

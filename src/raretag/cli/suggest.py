@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from raretag.cli.progress import screen
+from raretag.cli.progress import give, screen
 from raretag.cli.train import DataChanged
 from raretag.core.errors import UserError
 
@@ -22,16 +22,17 @@ def suggest(
     data: Annotated[
         str | None, typer.Argument(help="Data set or file to look at instead of the run's training data.")
     ] = None,
-    max_missing: Annotated[int, typer.Option(min=1, help="How many missing positives to suggest at most.")] = 500,
-    max_wrong: Annotated[int, typer.Option(min=0, help="How many doubtful observed labels to list at most.")] = 50,
+    max_missing: Annotated[int, typer.Option(min=1, help="Largest number of missing positives to suggest.")] = 500,
+    max_wrong: Annotated[int, typer.Option(min=0, help="Largest number of doubtful observed labels to list.")] = 50,
     even_share: Annotated[
-        float, typer.Option(help="Share of the suggestions spread evenly over all labels, so that rare ones appear.")
+        float,
+        typer.Option(help="Share of the suggestions that is spread evenly over all labels, so that rare ones appear."),
     ] = 0.3,
     marked_share: Annotated[
         float | None, typer.Option(help="Share of the true positives that are marked in your data, if you know it.")
     ] = None,
     audit: Annotated[
-        Path | None, typer.Option(help="An earlier list with answers, which correct the probabilities.")
+        Path | None, typer.Option(help="An earlier list with answers, which are used to correct the probabilities.")
     ] = None,
     folds: Annotated[
         int, typer.Option(min=2, help="Number of trainings; each scores the items it was not trained on.")
@@ -41,17 +42,24 @@ def suggest(
         list[str] | None, typer.Option("--set", metavar="A.B=C", help="Change a setting of the run.")
     ] = None,
     teach: Annotated[
-        bool, typer.Option("--teach", help="List what teaches rare labels most, not what is likeliest.")
+        bool,
+        typer.Option(
+            "--teach", help="List first what teaches the model most about rare labels, not what is likeliest."
+        ),
     ] = False,
     simulate_answers: Annotated[
         bool, typer.Option("--simulate-answers", help="Fill in the answers from labels that were hidden on purpose.")
     ] = False,
     raw_cells: Annotated[
         bool,
-        typer.Option("--raw-cells", help="Leave texts in the CSV as they are, even those that spreadsheets run."),
+        typer.Option(
+            "--raw-cells",
+            help="Leave texts in the CSV as they are, even those that a spreadsheet would run as formulas.",
+        ),
     ] = False,
     images: Annotated[
-        str, typer.Option(help="What comes before image paths in label-studio.json: a URL; default: its local files.")
+        str,
+        typer.Option(help="URL to put before image paths in label-studio.json; default: Label Studio's local files."),
     ] = "/data/local-files/?d=",
     data_changed: DataChanged = False,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an earlier list.")] = False,
@@ -96,10 +104,11 @@ def suggest(
     if simulate_answers:
         found = job.answer_from_truth(found, items)
     if not found.missing:
-        note("nothing to suggest: no entry is unknown or negative")
+        note("nothing to suggest: no label of any item is unknown or negative")
     about = {"run": run.name, "data": title, "method": method, "folds": folds, "quota": even_share}
     write_all(folder, job.with_previews(found, settings), about, images, raw_cells=raw_cells)
     print_suggestions(screen(), found, folder, simulated=simulate_answers)
+    give({**about, "folder": folder, **found.summary()})
 
 
 def print_suggestions(console: Console, found: Suggestions, folder: Path, *, simulated: bool) -> None:
@@ -131,8 +140,8 @@ def print_suggestions(console: Console, found: Suggestions, folder: Path, *, sim
     console.print(f"written: {folder / 'suggestions.csv'} (also .jsonl, and label-studio.json with label-studio.xml)")
     if not simulated:
         console.print(
-            "fill in `answer` with yes, no or unsure (rows with a small `audit` number first make a random sample), "
-            "then `raretag labels apply`"
+            "fill in the column `answer` with yes, no or unsure (the rows with the smallest `audit` numbers are a "
+            "random sample), then run `raretag labels apply`"
         )
 
 

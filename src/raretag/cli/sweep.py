@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from raretag.cli.progress import screen
+from raretag.cli.progress import give, screen
 from raretag.core.errors import UserError
 
 if TYPE_CHECKING:
@@ -16,18 +17,19 @@ if TYPE_CHECKING:
 
 def sweep(
     config: Annotated[Path, typer.Argument(help="A YAML file with a section `search` (docs/clusters.md).")],
-    trials: Annotated[int, typer.Option(min=1, help="How many settings to try.")] = 20,
+    trials: Annotated[int, typer.Option(min=1, help="Number of settings to try in total.")] = 20,
     on: Annotated[
         str, typer.Option(metavar="here|ray", help="Optuna on this machine, or Ray Tune on a cluster.")
     ] = "here",
     set_: Annotated[
-        list[str] | None, typer.Option("--set", metavar="A.B=C", help="Change a setting of all trials.")
+        list[str] | None,
+        typer.Option("--set", metavar="A.B=C", help="Change a setting for all trials, e.g. --set train.epochs=9."),
     ] = None,
     out: Annotated[Path | None, typer.Option(help="Folder of the sweep; default: sweeps/CONFIG.")] = None,
 ) -> None:
     """Search for good settings; trials that do worse than others after some epochs are stopped.
 
-    The same command again goes on with the trials that are still to do.
+    Running the same command again continues with the remaining trials.
     """
     from raretag.config.settings import parsed
     from raretag.integrations.sweep import best_of, read_sweep, sweep_with_optuna
@@ -55,6 +57,7 @@ def sweep(
     if best is None:
         raise UserError(f"no trial of '{folder}' has finished; look at the reasons in {folder / 'trials.jsonl'}")
     screen().print(f"best: trial {best.number}; `raretag train --config {folder / 'best.yaml'}` trains it again")
+    give({"folder": folder, "best": asdict(best), "trials": [asdict(trial) for trial in found]})
 
 
 def short(value: object) -> str:

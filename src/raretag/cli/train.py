@@ -3,88 +3,91 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from raretag.cli.progress import screen
+from raretag.cli.progress import give, screen
+from raretag.cli.results import print_results, result_of, row_name
 from raretag.core.errors import UserError
 
 if TYPE_CHECKING:
     from raretag.config.settings import Config
     from raretag.runs.folder import Resume
-    from raretag.runs.record import Record
     from raretag.runs.run import Run
 
 DataChanged = Annotated[
-    bool, typer.Option("--data-changed", help="Go on although the data is not what it was when the run was trained.")
+    bool, typer.Option("--data-changed", help="Continue even though the data has changed since the run was trained.")
 ]
-GROUPS = ("head", "medium", "tail")
-MEASURED = {
-    "test": "test set of",
-    "validation": "validation items of",
-    "out of fold": "out of fold on",
-    "held-out sample": "held-out items of",
-}
 
 
 def train(
     run: Annotated[
         Path | None,
-        typer.Argument(help="With --resume: the run folder to continue, or auto: begin, or continue what is in --out."),
+        typer.Argument(
+            help="With --resume: the run folder to continue, or `auto` to start the run in --out or continue it."
+        ),
     ] = None,
     data: Annotated[
-        str | None, typer.Option(help="A file of yours, or a data set by name; default: the embedded digits.")
+        str | None, typer.Option(help="Your own file, or a data set by name; default: the embedded digits.")
     ] = None,
     method: Annotated[
         str | None,
         typer.Option(
-            help="One of `raretag list methods`, or package.module:Class of your own; default: what suits the data."
+            help="A name from `raretag list methods`, or your own package.module:Class; default: what suits the data."
         ),
     ] = None,
-    config: Annotated[Path | None, typer.Option(help="A YAML file, such as the config.yaml of a run.")] = None,
+    config: Annotated[
+        Path | None, typer.Option(help="A YAML file of settings, such as the config.yaml of a run.")
+    ] = None,
     set_: Annotated[
         list[str] | None, typer.Option("--set", metavar="A.B=C", help="Change one setting, e.g. --set train.epochs=4.")
     ] = None,
     test: Annotated[
         float | None,
-        typer.Option(min=0, max=1, help="Share of the items to test on, where the data names no test part."),
+        typer.Option(min=0, max=1, help="Share of the items to test on, if the data has no test part of its own."),
     ] = None,
-    seed: Annotated[int | None, typer.Option(help="Seed of data, model and method.")] = None,
-    devices: Annotated[int | None, typer.Option(min=1, help="Processes of this machine that train together.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Seed for the split of the data, the model and the method.")] = None,
+    devices: Annotated[
+        int | None, typer.Option(min=1, help="Number of processes that train together on this machine.")
+    ] = None,
     on: Annotated[
-        str, typer.Option(metavar="here|ray", help="Where processes run: here, or on a Ray cluster.")
+        str, typer.Option(metavar="here|ray", help="Where the processes run: on this machine, or on a Ray cluster.")
     ] = "here",
     effort: Annotated[
         str | None,
-        typer.Option(metavar="quick|default|best", help="How much the default for feature vectors and texts tries."),
+        typer.Option(
+            metavar="quick|default|best",
+            help="How many learners the default method for feature vectors and texts tries.",
+        ),
     ] = None,
     download: Annotated[
-        bool, typer.Option("--download", help="Let the weights of a pretrained network be fetched if none is here.")
+        bool, typer.Option("--download", help="Allow pretrained weights to be downloaded if they are not installed.")
     ] = False,
     fine_tune: Annotated[
         bool,
-        typer.Option("--fine-tune", help="Let the encoder of photographs or texts learn on, with --method."),
+        typer.Option(
+            "--fine-tune", help="Also train the encoder of the photographs or texts; --method names its loss."
+        ),
     ] = False,
     log: Annotated[
         list[str] | None,
         typer.Option(
             "--logger",  # torchrun would take `--log` for an option of its own
-            help="Who gets the numbers: tensorboard, mlflow, wandb, package.module:Class or none; repeatable.",
+            help="Where the numbers are sent: tensorboard, mlflow, wandb, package.module:Class or none; repeatable.",
         ),
     ] = None,
     out: Annotated[Path | None, typer.Option(help="Run folder; default: runs/DATA-METHOD-SEED.")] = None,
     resume: Annotated[
-        bool, typer.Option("--resume", help="Continue a run where it stopped; `--resume auto`: or begin it.")
+        bool, typer.Option("--resume", help="Continue a run where it stopped; `--resume auto` also starts one.")
     ] = False,
     data_changed: DataChanged = False,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an existing run folder.")] = False,
 ) -> None:
     """Train a model and measure it.
 
-    Without arguments: the embedded long-tailed digits with the method that suits them.
+    Without arguments, it trains on the embedded long-tailed digits.
     """
     from raretag.config.settings import compose
     from raretag.runs.folder import is_finished, is_first_process, refuse_existing
@@ -118,7 +121,8 @@ def train(
             for name in edited(folder):
                 screen(error=True).print(f"remark: {sentence(name)}")
             print_results({row_name(record): record})
-            screen().print(f"{folder} is finished, so nothing was done; `raretag report {folder}` explains it")
+            screen().print(f"{folder} was already finished, so nothing was done; `raretag report {folder}` explains it")
+            give(result_of(folder, record))
         return
     if on not in ("here", "ray"):
         raise UserError(f"--on {on}; expected here or ray")
@@ -131,7 +135,8 @@ def train(
         train_on_ray(settings, folder, **options)
         record = read_record(folder)
         print_results({row_name(record): record})
-        screen().print(f"in {folder}; `raretag report {folder}` explains it")
+        screen().print(f"the run is in {folder}; `raretag report {folder}` explains it")
+        give(result_of(folder, record))
         return
 
     from raretag.cli.progress import run_with_bar
@@ -145,21 +150,25 @@ def train(
             run_silently(settings, folder, **options, listener=SILENT)
         leave()
         return
-    way_on = f"stopped; `raretag train --resume {folder}` continues"
+    way_on = f"stopped; `raretag train --resume {folder}` continues it"
     stopping.last_words(way_on)
     try:
         found = run_with_bar(settings, folder, **options)
     except (KeyboardInterrupt, stopping.Stopped) as stopped:
         kept = (folder / "last.ckpt").is_file()
-        screen(error=True).print(way_on if kept else f"{way_on}, from the beginning: nothing of a fit is kept")
+        screen(error=True).print(
+            way_on if kept else f"{way_on} from the beginning: a solver keeps nothing of an unfinished fit"
+        )
         if count() > 1:  # the others cannot go on alone
             stopping.end(stopping.code_of(stopped))
         raise SystemExit(stopping.code_of(stopped)) from None
     leave()
     print_results({row_name(found.record): found.record})
-    for sign in signs_of_missing(found):
-        screen().print(f"missing tags? {sign.replace('RUN', str(folder))}")
-    screen().print(f"in {folder}; `raretag report {folder}` explains it")
+    signs = [sign.replace("RUN", str(folder)) for sign in signs_of_missing(found)]
+    for sign in signs:
+        screen().print(f"missing tags? {sign}")
+    screen().print(f"the run is in {folder}; `raretag report {folder}` explains it")
+    give(result_of(folder, found.record) | {"signs_of_missing_tags": signs})
 
 
 def signs_of_missing(run: Run) -> list[str]:
@@ -172,19 +181,6 @@ def signs_of_missing(run: Run) -> list[str]:
     out_of_fold = scores is not None and not run.data.held_out and len(scores) == len(labels)
     by_scores = signs_in_scores(scores.double().numpy(), labels) if out_of_fold and scores is not None else []
     return by_scores or signs_in_labels(labels)
-
-
-def row_name(record: Record) -> str:
-    """The method of a run (what `auto` stood for), and the methods it is made of."""
-    from raretag.core import SLOTS
-
-    method = record.config["method"]
-    parts = [
-        str(value["name"] if isinstance(value, dict) and "name" in value else value)
-        for key, value in method.items()
-        if key in ("base", *SLOTS)
-    ]
-    return str(method["name"]) + (f" ({', '.join(parts)})" if parts else "")
 
 
 def data_title(settings: Config) -> str:
@@ -250,84 +246,3 @@ def check_names(settings: Config) -> None:
     for room, chosen in [*rooms.items(), ("models", settings.encoder), ("methods", settings.fine_tune)]:
         if chosen.name not in ("auto", "none"):
             registry.refuse_unknown(room, chosen.name)
-
-
-def print_results(records: Mapping[str, Record]) -> None:
-    """Print one row per run: mAP by group, F1, exact match, and how many classes could not be measured.
-
-    `records` are those of finished runs on the same data, by the name of the row: {"focal": run.record}.
-    """
-    from rich import box
-    from rich.table import Table
-
-    from raretag.runs.record import OUT_OF_FOLD, changes_to_labels
-
-    console, first = screen(), next(iter(records.values()))
-    if first.method.ranks:
-        print_rankings(records)
-        return
-    measured = MEASURED.get(first.metrics.final.measured_on, first.metrics.final.measured_on)
-    title = f"{measured} {first.data.name}{changes_to_labels(first.config['data'])}, in %"
-    rows = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
-    rows.add_column("method", no_wrap=True)
-    for name in ("mAP", *GROUPS, "F1", "F1*", "exact", "excluded"):
-        rows.add_column(name, justify="right")
-    for name, record in records.items():
-        final = record.metrics.final
-        tuned = None if final.F1_tuned is None else final.F1_tuned.total
-        values = [*(final.mAP.of(group) for group in ("total", *GROUPS)), final.F1.total, tuned, final.exact_match]
-        cells = ("-" if value is None else f"{100 * value:.1f}" for value in values)
-        rows.add_row(name, *cells, str(len(final.excluded_classes)))
-    console.print(rows)
-    low, high = first.groups.edges
-    sizes = ", ".join(f"{name} {len(first.groups.members[name])}" for name in GROUPS)
-    console.print(
-        f"classes by training positives before hiding: {sizes} (edges {low}, {high})\n"
-        f"F1: macro, at 0.5; F1*: {where_tuned(first)}; exact: exact match of all labels\n"
-        "excluded: classes that these items cannot measure"
-    )
-    if first.metrics.final.measured_on == "out of fold":
-        console.print(OUT_OF_FOLD)
-
-
-def print_rankings(records: Mapping[str, Record]) -> None:
-    """The same for models that rank very many labels."""
-    from rich import box
-    from rich.table import Table
-
-    console, first = screen(), next(iter(records.values()))
-    measured = MEASURED.get(first.metrics.final.measured_on, first.metrics.final.measured_on)
-    rows = Table(
-        title=f"{measured} {first.data.name}, in %", title_justify="left", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0)
-    )
-    rows.add_column("method", no_wrap=True)
-    shown = ("P@1", "P@3", "P@5", "PSP@1", "PSP@5")
-    for name in (*shown, "R@10", *GROUPS):
-        rows.add_column(name, justify="right")
-
-    def percent(value: float | None) -> str:
-        return "-" if value is None else f"{100 * value:.1f}"
-
-    for name, record in records.items():
-        top = record.metrics.final.top or {}
-        values = [*(top.get(key) for key in shown), *(top.get("recall@10", {}).get(key) for key in ("total", *GROUPS))]
-        rows.add_row(name, *map(percent, values))
-    console.print(rows)
-    low, high = first.groups.edges
-    sizes = ", ".join(f"{name} {size:,}" for name, size in first.groups.sizes.items())
-    console.print(
-        f"labels by training positives: {sizes} (edges {low}, {high})\n"
-        "PSP: hits weighted by how rarely a label is marked; R@10: recall among the first 10, and by group of labels"
-    )
-    for name, record in records.items():
-        found = {key: percent(value) for key, value in (record.metrics.final.decisions or {}).items()}
-        words = ", ".join(f"{key} {value}" for key, value in found.items())
-        console.print(f"labels that {name} chooses at its threshold: {words}")
-
-
-def where_tuned(record: Record) -> str:
-    """Which thresholds F1* goes with."""
-    tuned = record.tuned or {}
-    if tuned.get("fitted_to") != "out of fold":
-        return "at thresholds tuned on validation"
-    return "at thresholds tuned out of fold" if tuned.get("cuts") == "tuned" else "the same, as tuning did not pay"

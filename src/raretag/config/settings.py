@@ -35,7 +35,7 @@ class Named(BaseModel):
 
 
 class Chosen(Named):
-    name: str = Field("auto", description="auto is what the data and the method want")
+    name: str = Field("auto", description="its name; auto: what suits the data and the method")
 
 
 class Encoder(Named):
@@ -48,49 +48,71 @@ class Encoder(Named):
 
 class FineTune(Named):
     name: str = Field(
-        "none", description="after the frozen encoder: the method with which its network learns on; auto, or none"
+        "none",
+        description="the method that trains the network of the encoder further, after the frozen fit; auto, or none",
     )
 
 
 class Method(Named):
-    name: str = Field("auto", description="blend for feature vectors, the plain loss for images (engine/auto.py)")
+    name: str = Field(
+        "auto",
+        description="the method (`raretag list methods`); auto: blend for feature "
+        "vectors and texts, the plain loss for other inputs",
+    )
 
 
 class Data(Named):
     name: str = Field(
-        "digits", description="a data set by name (`raretag list data`), or table, arff, svmlight for files"
+        "digits",
+        description="a data set by name (`raretag list data`), or the reader of a file: table, arff or svmlight",
     )
     root: str | None = Field(None, description="the folder of named data sets; default: $RARETAG_DATA")
     hide: Literal["none", "pal", "ppl", "spl"] = Field(
         "none", description="which training labels are hidden on purpose"
     )
-    keep: float | None = Field(None, gt=0, le=1, description="share that stays visible, for hide = pal or ppl")
-    at_least_one: bool = Field(False, description="hiding leaves every item at least one positive")
-    hide_validation: bool = Field(False, description="hide labels of the validation part, too: no choice sees more")
+    keep: float | None = Field(
+        None, gt=0, le=1, description="share of the labels that stays visible, for hide = pal or ppl"
+    )
+    at_least_one: bool = Field(False, description="leave every item at least one positive when labels are hidden")
+    hide_validation: bool = Field(
+        False, description="also hide labels of the validation part, so that no choice sees more than training does"
+    )
     longtail: Literal["none", "exponential", "pareto"] = Field("none", description="make the training part long-tailed")
-    tail_ratio: float = Field(100.0, ge=1, description="for exponential: most frequent over rarest")
-    tail_largest: int = Field(800, ge=1, description="for pareto: items of the most frequent label")
+    tail_ratio: float = Field(
+        100.0, ge=1, description="for exponential: ratio of the most frequent to the rarest label"
+    )
+    tail_largest: int = Field(800, ge=1, description="for pareto: number of items of the most frequent label")
     tail_power: float = Field(6.0, gt=0, description="for pareto: how fast the tail falls")
     order: Literal["items", "rows"] = Field(
-        "items", description="of a table: draws and order go by items (id or content); rows: as older runs did"
+        "items",
+        description="order of a table before anything is drawn: by id or content of the items, "
+        "or by rows as older runs did",
     )
-    corrections: str | None = Field(None, description="a CSV of item, label, state that `raretag labels apply` wrote")
-    prior: str | None = Field(None, description="a file of item, label, score: scores from outside (data/prior.py)")
+    corrections: str | None = Field(
+        None, description="a CSV file with item, label and state, written by `raretag labels apply`"
+    )
+    prior: str | None = Field(
+        None, description="a file with item, label and score: scores from outside (docs/prior.md)"
+    )
     label_texts: str = Field(
         "auto",
-        description="what labels mean, where items are texts: names, a file of label, text, or none; auto: names",
+        description="texts that describe the labels, if items are texts: names, a file with label and "
+        "text, or none; auto: names",
     )
     prepare: Literal["auto", "raw", "counts", "dense", "rows", "standardised"] = Field(
-        "auto", description="feature vectors to one scale, learned from training items; raw leaves them as they are"
+        "auto",
+        description="how feature vectors are scaled, learned from training items (docs/recommend.md); raw: not at all",
     )
     groups_by: Literal["whole", "visible"] = Field(
-        "whole", description="head, medium and tail by training positives before any were hidden, or by those left"
+        "whole",
+        description="groups head, medium and tail by training positives before any were hidden "
+        "(whole), or after (visible)",
     )
     all_teach: bool = Field(
-        False, description="no validation part; a run sets it as train.use_all says and its solver allows"
+        False, description="make no validation part; set by the run itself, from train.use_all and its solver"
     )
     kept_in_test: float | None = Field(
-        None, gt=0, le=1, description="share of the true test positives that are marked, where test labels are partial"
+        None, gt=0, le=1, description="share of the true test positives that are marked, if test labels are incomplete"
     )
     marking: Literal["assumed", "alike", "by_label"] = Field(
         "assumed", description="share of positives that is marked, without negatives: 60 %, an estimate, one by label"
@@ -122,51 +144,58 @@ ALWAYS_WRITTEN = {"epochs", "batch_size", "optimizer", "learning_rate", "weight_
 
 
 class Train(Section):
-    recipe: str | None = Field(
-        None, description="how a paper trained, see engine/recipes.py; sets what is not set here"
+    recipe: str | None = Field(None, description="training settings of a paper (see below); fills in what is not set")
+    epochs: int = Field(20, ge=1, description="largest number of passes over the training items")
+    batch_size: int = Field(32, ge=1, description="number of items per step, over all processes together")
+    accumulate: int = Field(
+        1, ge=1, description="number of parts in which the items of a step go through the model, to save memory"
     )
-    epochs: int = Field(20, ge=1, description="how often every item is seen, at most")
-    batch_size: int = Field(32, ge=1, description="items of a step, over all processes together")
-    accumulate: int = Field(1, ge=1, description="parts in which a step's items go through the model, to save memory")
-    optimizer: Literal["adamw", "sgd"] = Field("adamw", description="adamw or sgd")
-    learning_rate: float = Field(2e-3, gt=0, description="the largest of the schedule")
+    optimizer: Literal["adamw", "sgd"] = Field("adamw", description="the optimizer: adamw or sgd")
+    learning_rate: float = Field(2e-3, gt=0, description="the largest learning rate of the schedule")
     backbone_rate: float = Field(1.0, ge=0, description="factor of the learning rate for the backbone; 0 freezes it")
-    momentum: float = Field(0.9, ge=0, lt=1, description="for sgd")
+    momentum: float = Field(0.9, ge=0, lt=1, description="momentum of sgd")
     weight_decay: float = Field(1e-4, ge=0, description="strength of the pull of all weights towards 0")
     schedule: Literal["constant", "cosine", "steps"] = Field(
         "cosine", description="how the learning rate falls: constant, cosine or steps"
     )
     milestones: tuple[float, ...] = Field(
-        (0.65, 0.87), description="for steps: at which shares of the run the rate falls"
+        (0.65, 0.87), description="for steps: the shares of the run at which the learning rate falls"
     )
-    decay: float = Field(0.1, gt=0, lt=1, description="for steps: by which factor")
-    warmup: float = Field(0.1, ge=0, lt=1, description="share of the run in which the learning rate rises")
-    warmup_steps: int | None = Field(None, ge=0, description="the same as a number of steps")
-    warmup_from: float = Field(0.0, ge=0, le=1, description="the factor at which the rise begins")
-    clip: float | None = Field(None, gt=0, description="largest norm of the gradient")
+    decay: float = Field(0.1, gt=0, lt=1, description="for steps: the factor by which the learning rate falls")
+    warmup: float = Field(0.1, ge=0, lt=1, description="share of the run during which the learning rate rises")
+    warmup_steps: int | None = Field(None, ge=0, description="the same, as a number of steps")
+    warmup_from: float = Field(
+        0.0, ge=0, le=1, description="the fraction of the learning rate at which the rise starts"
+    )
+    clip: float | None = Field(None, gt=0, description="largest norm of the gradient; larger gradients are scaled down")
     average: float | None = Field(
         None, gt=0, lt=1, description="evaluate a moving average of the weights with this decay"
     )
     use_all: bool = Field(
-        True, description="validation items teach too where a solver scores items out of fold; it needs no others"
+        True,
+        description="train solvers on the validation items too; they score every item out of "
+        "fold, so they need none held out",
     )
     refit: bool | Literal["auto"] = Field(
         "auto",
-        description="train again on training and validation items, as long as validation said; auto: feature vectors",
+        description="train again on training and validation items, for the number of epochs that "
+        "validation chose; auto: for feature vectors",
     )
     fine_tune: bool = Field(False, description="train a pretrained encoder further, together with the head")
-    patience: int | None = Field(None, ge=1, description="stop after so many epochs without a better validation mAP")
-    workers: int = Field(0, ge=0, description="processes that load inputs ahead")
+    patience: int | None = Field(None, ge=1, description="stop after this many epochs without a better validation mAP")
+    workers: int = Field(0, ge=0, description="number of processes that load inputs in advance")
     accelerator: Literal["cpu", "cuda", "mps", "gpu", "tpu", "auto"] = Field(
         "auto", description="where the model trains; auto takes a GPU if there is one"
     )
-    devices: int = Field(1, ge=1, description="processes of a machine")
-    nodes: int = Field(1, ge=1, description="machines, when a cluster such as SLURM starts the processes")
+    devices: int = Field(1, ge=1, description="number of processes per machine")
+    nodes: int = Field(1, ge=1, description="number of machines, if a cluster such as SLURM starts the processes")
     precision: Literal["32-true", "64-true", "bf16-mixed", "16-mixed"] = Field(
-        "32-true", description="of numbers: 32-true, 64-true, bf16-mixed or 16-mixed"
+        "32-true", description="numerical precision: 32-true, 64-true, bf16-mixed or 16-mixed"
     )
     save_every: int | None = Field(
-        None, ge=1, description="steps between checkpoints; without it the ends of epochs, 10 s apart or more"
+        None,
+        ge=1,
+        description="number of steps between checkpoints; default: at the end of epochs, at least 10 s apart",
     )
 
     @model_validator(mode="before")
@@ -200,21 +229,24 @@ class Config(Section):
     sampler: Chosen = Chosen()
     train: Train = Train()
     group_edges: tuple[int, int] = Field(
-        (20, 100), description="training positives: tail < first <= medium < second <= head"
+        (20, 100),
+        description="numbers of training positives that separate the groups: tail < first <= medium < second <= head",
     )
     propensity: tuple[float, float] = Field(
-        (0.55, 1.5), description="A and B of PSP@k, where labels are very many (metrics/top_k.py)"
+        (0.55, 1.5), description="A and B of PSP@k, for very many labels (docs/large-labels.md)"
     )
-    least_frequent: tuple[int, ...] = Field((3, 5), description="K: also average over the K rarest labels")
+    least_frequent: tuple[int, ...] = Field(
+        (3, 5), description="values of K for which metrics are also averaged over the K rarest labels"
+    )
     effort: Literal["quick", "default", "best"] = Field(
-        "default", description="how much a solver tries: quick is logistic regression alone, best has more folds"
+        "default", description="how much a solver tries: quick is logistic regression alone, best uses more folds"
     )
     log: tuple[str, ...] = Field(
         ("auto",),
-        description="who gets the numbers of each epoch beside metrics.jsonl: tensorboard, mlflow, wandb, or "
+        description="where the numbers of each epoch are sent, besides metrics.jsonl: tensorboard, mlflow, wandb, or "
         "package.module:Class; auto is tensorboard if it is installed",
     )
-    seed: int = Field(0, ge=0, lt=2**63, description="of everything that is drawn at random")
+    seed: int = Field(0, ge=0, lt=2**63, description="seed of everything that is drawn at random")
 
     @field_validator("log", mode="before")
     @classmethod

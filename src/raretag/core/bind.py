@@ -44,7 +44,7 @@ def bind(method: Given, labels: Labels, *, epochs: int | None = None, seed: int 
         raise UserError(f"{name} follows a schedule over all epochs: pass how many there will be, bind(..., epochs=10)")
     if unused := wishes(made):
         warnings.warn(
-            f"{name} wants {' and '.join(unused)}, which your own loop does not have: only its loss is used here; "
+            f"{name} needs {' and '.join(unused)}, which your own loop does not have: only its loss is used here; "
             "raretag.train uses the whole method",
             UserWarning,
             stacklevel=2,

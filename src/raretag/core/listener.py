@@ -22,7 +22,7 @@ class Step:
 
 
 class Listener:
-    """Does nothing. Override what you want to know; all calls come from the first process only.
+    """Does nothing; override what you want to know. All calls come from the first process only.
 
     >>> class Loud(Listener):
     ...     def message(self, line: str) -> None:

@@ -63,7 +63,7 @@ class _Needs(ABCMeta):
 
 
 class Method(nn.Module, metaclass=_Needs):
-    """A row of the table: an objective, and how the paper wants it used. Callable like any loss of torch.
+    """A row of the table: an objective, and how the paper uses it. Callable like any torch loss.
 
     In a loop of your own: `method(logits, targets)` each step. For a method that remembers items or has a schedule,
     `raretag.bind(method, labels)` makes the context that it needs; by hand that is `method(logits, targets, context)`,
@@ -209,9 +209,9 @@ def build_base(owner: str, base: Base, statistics: LabelStatistics, *, items: in
     method = as_method(base, statistics, items, seed)
     name = name if isinstance(name, str) else type(method).__name__
     if any(getattr(type(method), verb) is not getattr(Method, verb) for verb in ("loss", "observe", "end_epoch")):
-        raise UserError(f"{owner}: '{name}' has a loss with a term beyond its objective; expected a method without")
+        raise UserError(f"{owner}: '{name}' has a loss with a term beyond its objective; expected a method without one")
     if wishes(method):
-        raise UserError(f"{owner}: '{name}' wants a model or stages of its own; expected a method that is a loss alone")
+        raise UserError(f"{owner}: '{name}' needs its own model or stages; expected a method that is only a loss")
     return method
 
 

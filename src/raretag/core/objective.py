@@ -149,5 +149,5 @@ def check(logits: Tensor, targets: Targets) -> None:
     if logits.shape != targets.value.shape:
         raise UserError(
             f"logits {tuple(logits.shape)} do not match targets {tuple(targets.value.shape)}: "
-            "expected [items, labels] for both; was the model made for a different label list?"
+            "expected [items, labels] for both; was the model made for another label list?"
         )

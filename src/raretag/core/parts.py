@@ -79,7 +79,7 @@ class Weigh(Part):
 
 
 class Score(Part):
-    """The price of a label: `positive(s)` if it is there, `negative(s)` if it is not; elementwise."""
+    """The cost of a label: `positive(s)` if the item has it, `negative(s)` if not; elementwise."""
 
     @abstractmethod
     def positive(self, s: Tensor, completed: Completed) -> Tensor: ...

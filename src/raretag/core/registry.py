@@ -116,7 +116,7 @@ def build(room: str, name: str, options: Mapping[str, Any], *, kind: type | None
     """
     maker = find(room, name)
     if ":" in name and kind is not None and not (inspect.isclass(maker) and issubclass(maker, kind)):
-        raise UserError(f"'{name}' is no {kind.__name__}: expected a class derived from {kind.__module__}")
+        raise UserError(f"'{name}' is not a {kind.__name__}: expected a class derived from {kind.__module__}")
     return construct(name, maker, options, **offered)
 
 

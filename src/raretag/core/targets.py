@@ -104,7 +104,7 @@ class Completed:
 
 @dataclass(frozen=True, slots=True)
 class LabelStatistics:
-    """Counts per label, all that a method may know of the data set before training: `labels.statistics()`.
+    """Counts per label: all that a method may know about the data before training. `labels.statistics()`.
 
     Adding two is merging two shards, or two processes.
 

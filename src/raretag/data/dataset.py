@@ -267,7 +267,7 @@ def part_of(words: Sequence[str], place: Callable[[int], str]) -> list[str]:
         row = next(row for row, word in enumerate(words) if known[word] is None)
         raise UserError(
             f"{place(row)}: the split {words[row]!r} is not known; expected train, validation (val, dev) or test; "
-            "if this column is no split, say data.split=''"
+            "if this column is not a split, set data.split=''"
         )
     return [str(known[word]) for word in words]
 

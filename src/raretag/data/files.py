@@ -152,7 +152,7 @@ def inside(
             if os.path.commonpath([root, target]) != root:
                 raise UserError(
                     f"{place(row)}: {name!r} leaves the folder '{folder}'; "
-                    "name the folder of the images (data.folder), or say data.allow_outside=true"
+                    "name the folder of the images (data.folder), or set data.allow_outside=true"
                 )
         found.append(path)
     return found

@@ -70,7 +70,7 @@ def refuse_changed(before: Fingerprint, now: Fingerprint, run: object, *, ignore
     if differs:
         raise UserError(
             f"the data has changed since '{run}' was trained: other {' and '.join(differs)}; "
-            "bring the old data back, train a new run, or insist with --data-changed"
+            "restore the old data, train a new run, or continue anyway with --data-changed"
         )
 
 

@@ -65,7 +65,8 @@ def with_prior(data: DataSet, prior: Any) -> DataSet:
 
     if data.train.labels.given_ids is None:
         raise UserError(
-            "scores from outside (data.prior) are found by the ids of items, which this data has not; name the column "
+            "scores from outside (data.prior) are found by the ids of items, which this data does not "
+            "have; name the column "
             "of ids with data.id, or pass the scores as an array: from_arrays(..., prior=scores)"
         )
     found = Prior.given(prior, data.train.labels)

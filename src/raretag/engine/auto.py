@@ -60,26 +60,27 @@ def reason_for(name: str, config: Config, stepwise: bool, dimensions: int, size:
     others = "`raretag list methods` shows the others, and `raretag inspect DATA --recommend` tries some of them"
     if name == SOLVER:
         return (
-            f"Items are feature vectors ({size}): linear models and, where they pay on held-out folds, a kernel, a "
+            f"Items are feature vectors ({size}): linear models and, where held-out folds show that they "
+            "help, a kernel, a "
             "forest and small networks are fitted to all of them at once. --effort quick is faster, --effort best "
             f"tries more; {others}."
         )
     if name == RANKER:
         return (
-            f"Labels are too many to score them all for every item ({size}): they are ranked, and features and labels "
-            f"stay sparse from the file to the model. --method {SOLVER} would score them all, and "
-            "`raretag list ranking` shows other rankers."
+            f"There are too many labels to score all of them for every item ({size}), so they are ranked, and "
+            "features and labels stay sparse from the file to the model. "
+            f"--method {SOLVER} would score all of them, and `raretag list ranking` shows other rankers."
         )
     if config.method.options:
-        why = f"It is the plain loss, which method.{next(iter(config.method.options))} belongs to"
+        why = f"The option method.{next(iter(config.method.options))} belongs to the plain loss"
     elif stepwise:
-        why = "Your settings of the training or of the model ask for a network that learns step by step"
+        why = "Your training or model settings ask for a network that is trained step by step"
     elif dimensions != 2:
-        why = "Items are not feature vectors, so a network learns from them step by step"
+        why = "Items are not feature vectors, so a network is trained on them step by step"
     else:
-        why = f"The data ({size}) is too large for {SOLVER}, so a network learns from it step by step"
-    loss = "unknown labels count as negatives" if name == "assume_negative" else "each label is a yes or no of its own"
-    return f"{why}; the loss is the plain one, in which {loss}. More epochs (train.epochs) may do better; {others}."
+        why = f"The data ({size}) is too large for {SOLVER}, so a network is trained on it step by step"
+    loss = "unknown labels count as negatives" if name == "assume_negative" else "each label is a separate yes or no"
+    return f"{why}. In the plain loss {loss}. More epochs (train.epochs) may do better; {others}."
 
 
 def is_stepwise(config: Config, *, own_model: bool) -> bool:

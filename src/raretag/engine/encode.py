@@ -78,7 +78,7 @@ def with_size(config: Config, data: DataSet, side: int) -> tuple[Config, DataSet
     if data.validation is data.train:
         parts["validation"] = parts["train"]
     remarks = tuple(line for line in data.remarks if not line.startswith("images: ") or "pixels" not in line)
-    remarks = (*remarks, f"images: {side} x {side} pixels, as their network wants it")
+    remarks = (*remarks, f"images: {side} x {side} pixels, the size that their network expects")
     if "size" in registry.parameters(registry.find("data", config.data.name)):
         config = config.model_copy(update={"data": config.data.model_copy(update={"size": side})})
     train, validation, test = parts.values()

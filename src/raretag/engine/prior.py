@@ -32,7 +32,7 @@ def believe(data: DataSet, prior: Prior, learner: Method | Solver, listener: Lis
         beliefs = outside.posterior(scores, targets)
         learner.objective.complete = BelievedBefore(beliefs, learner.objective.complete)
         share = float((targets.unknown & ~beliefs.isnan()).sum() / targets.unknown.sum())
-        listener.message(f"prior: {share:.0%} of the unknown labels are learned as it believes them to be")
+        listener.message(f"prior: {share:.0%} of the unknown labels are trained towards what the scores say")
     return outside
 
 

@@ -58,7 +58,9 @@ def fit_again(prepared: Prepared, history: list[dict[str, object]], listener: Li
     config = prepared.config.model_copy(update={"encoder": Encoder(name="none")})  # the items are behind it already
     again = prepare(config, prepared.fabric, data=everything)
     assert again.training is not None
-    listener.message(f"training again on all {len(everything.train):,} items for {epochs} epochs, as validation said")
+    listener.message(
+        f"training again on all {len(everything.train):,} items for {epochs} epochs, the number that validation chose"
+    )
     listener.progress(0.0)
     for step in fit(again.training):
         listener.progress(min(1.0, step.share * again.training.settings.epochs / epochs))

@@ -302,7 +302,7 @@ def warnings_of(prepared: Prepared) -> list[str]:
     if prepared.training is not None and ignores_unknown(prepared, prepared.training):
         found.append(
             f"warning: no training label is an observed negative and {prepared.config.method.name} ignores unknown "
-            "labels, so it learns to find every label everywhere; try assume_negative or ignore_likely"
+            "labels, so it learns to predict every label for every item; try assume_negative or ignore_likely"
         )
     return found
 

@@ -86,7 +86,7 @@ def head_first(model: nn.Module, data: DataSet, config: Config, fabric: Fabric, 
     """Fill a linear head from the vectors of the encoder as it is."""
     if config.model.name != BACKBONE or config.head.name != "linear" or config.branches.name != "single":
         return
-    listener.message("fine-tuning: the head begins as logistic regression on the frozen encoder's vectors")
+    listener.message("fine-tuning: the head starts as logistic regression on the frozen encoder's vectors")
     solver: Solver = registry.build("solvers", "logistic_regression", {}, kind=Solver, seed=config.seed)
     rows = 4 * config.train.batch_size
     solver.solve(lambda: features_of(model, data.train, fabric, rows), model.get_submodule("head"), Listener())

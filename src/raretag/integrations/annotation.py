@@ -99,7 +99,7 @@ def from_label_studio(export: Any, labels: Sequence[str] | None = None) -> tuple
         try:
             export = json.loads(Path(export).read_text(encoding="utf-8-sig"))
         except (OSError, ValueError) as error:
-            raise UserError(f"'{export}' is no JSON export of Label Studio: {error}") from None
+            raise UserError(f"'{export}' is not a JSON export of Label Studio: {error}") from None
     if not isinstance(export, list) or not all(isinstance(task, dict) for task in export):
         raise UserError("an export of Label Studio is a list of tasks; expected JSON or JSON-MIN")
     items, ids, answers = [], [], []

@@ -34,7 +34,7 @@ PROBABILITY = 1e-12  # the nearest to 0 and 1 of which a logit is taken
 
 
 class RaretagClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
-    """A multi-label classifier for scikit-learn that knows unknown labels.
+    """A multi-label classifier for scikit-learn that supports unknown labels.
 
     `y` is an array [N, C] (1, 0; NaN, -1 or -100 where nobody looked), a sparse matrix, a DataFrame, or a list of label
     names per item. X is an array, a sparse matrix, a DataFrame, or a list of texts.
@@ -155,7 +155,7 @@ class RaretagClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
 
 class Folds:
-    """Folds in which every label has its share of positives, however rare; unknown labels are no obstacle.
+    """Folds in which every label has its share of positives, however rare; labels may be unknown.
 
     For `cv=` of GridSearchCV, cross_val_score and the like.
 

@@ -165,7 +165,7 @@ def _numbers(lengths: Ints, flat: Sequence[Any], names: tuple[str, ...]) -> Ints
     if numbers.size and numbers.min() < 0:
         place = int(np.argmin(numbers))
         near = difflib.get_close_matches(flat[place], names, n=1, cutoff=0.0)
-        hint = f"the nearest of the names is {near[0]!r}" if near else "there are no names"
+        hint = f"the nearest name is {near[0]!r}" if near else "there are no names"
         raise UserError(f"row {_row_of(lengths, place)} lists the label {flat[place]!r}, which is not a name; {hint}")
     return numbers
 

@@ -87,7 +87,7 @@ def groups(positives: Tensor, edges: tuple[int, int] = (20, 100)) -> dict[str, T
 def describe(
     store: LabelStore, edges: tuple[int, int] = (20, 100), shown: int = 10, counted: Tensor | None = None
 ) -> dict[str, Any]:
-    """What a person wants to see of a store before training, ready for JSON.
+    """A summary of a store for people to read before training, ready for JSON.
 
     Shares are of all items x labels; frequencies are per item.
 

@@ -70,9 +70,7 @@ def _check(setting: Setting, keep: float | None) -> None:
     if setting not in ("none", "pal", "ppl", "spl"):
         raise UserError(f"there is no setting {setting!r}; expected 'none', 'pal', 'ppl' or 'spl'")
     if setting in ("none", "spl") and keep is not None:
-        raise UserError(
-            f"'{setting}' leaves nothing to choose, but keep is {keep}; use 'pal' or 'ppl', or leave it out"
-        )
+        raise UserError(f"'{setting}' has no share to choose, but keep is {keep}; use 'pal' or 'ppl', or leave it out")
     if setting in ("pal", "ppl") and (keep is None or not 0 <= keep <= 1):
         raise UserError(f"'{setting}' needs keep, the probability from 0 to 1 that a label stays; got {keep}")
 

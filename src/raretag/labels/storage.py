@@ -49,7 +49,7 @@ class Texts(Sequence[str]):
 
 def save(folder: Path, entries: Entries, names: Sequence[str] | None, ids: Sequence[str] | None) -> None:
     if folder.exists() and not (folder / _CARD).is_file() and (not folder.is_dir() or any(folder.iterdir())):
-        raise UserError(f"{folder} exists and is no label store; choose another folder, it would be replaced")
+        raise UserError(f"{folder} exists and is not a label store; choose another folder, it would be replaced")
     named = entries.arrays()
     if ids is not None:
         texts = Texts.of(ids)
@@ -113,7 +113,9 @@ def load(folder: Path) -> tuple[Entries, tuple[str, ...] | None, Sequence[str] |
     try:
         card = json.loads((folder / _CARD).read_text(encoding="utf-8"))
     except FileNotFoundError:
-        raise UserError(f"{folder} is no label store: it has no {_CARD}; expected a folder that save() wrote") from None
+        raise UserError(
+            f"{folder} is not a label store: it has no {_CARD}; expected a folder that save() wrote"
+        ) from None
     except ValueError as error:
         raise UserError(f"{folder / _CARD} is damaged ({error}); expected JSON that save() wrote") from None
     if not isinstance(card, dict) or card.get("format") != _FORMAT:

@@ -27,7 +27,7 @@ from raretag.labels.rows import Rows, Selection, numbers
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LabelStore:
-    """N items x C labels, each positive, negative or unknown. Never changes; use one of the `from_...` to make one.
+    """N items x C labels, each positive, negative or unknown. Immutable; make one with a `from_...` method.
 
     It takes the room of its positives and of the rarer of the other two states: a million items x 100,000 labels fit.
     """
@@ -189,7 +189,7 @@ class LabelStore:
         [[0], [1], [0, 1]]
         """
         if first.names != second.names:
-            raise UserError("two label stores with other label names cannot be joined; expected one list in one order")
+            raise UserError("label stores with different label names cannot be joined; expected one list in one order")
         ids = None
         if first.given_ids is not None and second.given_ids is not None:
             ids = convert.unique([*first.given_ids, *second.given_ids], "item id")

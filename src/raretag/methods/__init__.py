@@ -1,4 +1,4 @@
-"""One paper, one file: losses that are learned by steps. `raretag.methods.Focal(gamma=2.0)(logits, targets)`."""
+"""One paper, one file: losses for training step by step. `raretag.methods.Focal(gamma=2.0)(logits, targets)`."""
 
 from __future__ import annotations
 

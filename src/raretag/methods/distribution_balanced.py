@@ -42,7 +42,7 @@ from raretag.objective.weights import Product, Rebalancing, SideWeights
 
 
 class DistributionBalanced(Method):
-    """Weights against repetition and tolerance for negatives at once; wants class-aware sampling.
+    """Re-balanced weights and tolerance for negatives; meant for class-aware sampling.
 
     >>> import torch, raretag
     >>> targets = raretag.Targets.from_dense([[1, 0, float("nan")]])

@@ -55,7 +55,7 @@ SMALLEST = 1e-6  # of a prediction that is remembered: two bytes tell it from 0
 
 
 class EntropyMaximisation(Method):
-    """Unknown labels keep an open mind: their entropy is raised, and the least likely slowly become negatives.
+    """The entropy of unknown labels is raised, and the least likely ones gradually become negatives.
 
     >>> import torch, raretag
     >>> targets = raretag.Targets.from_dense([[1, 0, float("nan")]])

@@ -35,7 +35,7 @@ from raretag.objective.weights import SideWeights
 
 
 class Focal(Method):
-    """Cross entropy that counts less where the prediction is right already.
+    """Cross entropy that counts less where the prediction is already right.
 
     >>> import torch, raretag
     >>> targets = raretag.Targets.from_dense([[1, 0, float("nan")]])

@@ -41,7 +41,7 @@ from raretag.objective.scores import CrossEntropy
 
 
 class IgnoreLikely(Method):
-    """An unknown label is a negative, unless the model believes in it: then it has no term.
+    """An unknown label is a negative, unless the model predicts it: then it has no term.
 
     >>> import torch, raretag
     >>> targets = raretag.Targets.from_dense([[1, 0, float("nan")]])

@@ -54,7 +54,7 @@ DELTA: dict[Scheme, float] = {"reject": 0.005, "correct": 0.002, "permanent": 0.
 
 
 class LargeLoss(Method):
-    """An unknown label is a negative, unless that costs more than nearly all others of the batch.
+    """An unknown label is a negative, unless its loss is among the largest of the batch.
 
     >>> import torch, raretag
     >>> targets = raretag.Targets.from_dense([[1, 0, float("nan")]])

@@ -32,7 +32,7 @@ from raretag.objective.scores import CrossEntropy
 
 
 class Lws(Method):
-    """The loss of learnable weight scaling: the head `scaled` and two stages are the engine's.
+    """The loss of learnable weight scaling: the head `scaled` and two stages are part of the engine.
 
     >>> import torch, raretag
     >>> targets = raretag.Targets.from_dense([[1, 0, float("nan")]])

@@ -33,7 +33,7 @@ from raretag.objective.scores import CrossEntropy
 
 
 class MlGcn(Method):
-    """The loss of graph convolutions over labels: the head `label_graph` is the engine's.
+    """The loss of graph convolutions over labels: the head `label_graph` is part of the engine.
 
     >>> import torch, raretag
     >>> targets = raretag.Targets.from_dense([[1, 0, float("nan")]])

@@ -51,7 +51,7 @@ from raretag.objective.scores import CrossEntropy
 
 
 class Oltr(Method):
-    """The loss of open long-tailed recognition: the head `memory` and two stages are the engine's.
+    """The loss of open long-tailed recognition: the head `memory` and two stages are part of the engine.
 
     >>> import torch, raretag
     >>> targets = raretag.Targets.from_dense([[1, 0, float("nan")]])

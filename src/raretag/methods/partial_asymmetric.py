@@ -59,7 +59,7 @@ from raretag.objective.scores import (
 
 
 class PartialAsymmetric(Method):
-    """Of the unknown labels only those count that are surely negative.
+    """Only unknown labels that are almost certainly negative count.
 
     >>> import torch, raretag
     >>> targets = raretag.Targets.from_dense([[1, 0, float("nan")]])

@@ -53,7 +53,7 @@ MeanOf = Literal["all", "positives", "batch"]
 
 
 class ReflectiveCorrection(Method):
-    """Takes an unknown label for a positive where the prediction is high, over any other method.
+    """Treats an unknown label as positive where the prediction is high, on top of any other method.
 
     >>> import torch, raretag
     >>> targets = raretag.Targets.from_dense([[1, 0, float("nan")]])

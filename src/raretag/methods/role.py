@@ -57,7 +57,7 @@ UNSURE = log(0.6 / 0.4)
 
 
 class Role(Method):
-    """Learns the unknown labels together with the network: its parameters belong into the optimizer.
+    """Learns the unknown labels together with the network: pass its parameters to the optimizer.
 
     >>> import torch, raretag
     >>> targets = raretag.Targets.from_dense([[1, 0, float("nan")]])

@@ -42,7 +42,7 @@ from raretag.objective.completions import Unknown, completion
 
 
 class TwoWay(Method):
-    """The labels of an item against those it has not, and the items of a label against those without it.
+    """The labels of an item against those it does not have, and the items of a label against those without it.
 
     >>> import torch, raretag
     >>> targets = raretag.Targets.from_dense([[1, 0, float("nan")], [0, 1, 0]])

@@ -254,7 +254,7 @@ def hamming_loss(counts: DecisionCounts) -> float:
 
 
 def least_frequent(training_positives: Tensor, k: int) -> Tensor:
-    """The k classes with the fewest training positives, of equals the one with the smaller index: a group of classes.
+    """The k classes with the fewest training positives, ties broken by the smaller index: a group of classes.
 
     PLM's "K least frequent" is `grouped_means(f1(counts), {"K=5": least_frequent(training_positives, 5)})`.
 

@@ -159,7 +159,7 @@ def ndcg_at(sums: RankingSums, k: int) -> float:
 
 
 def coverage(sums: RankingSums) -> float:
-    """How many labels one must read, best first, to meet every positive of the row.
+    """How many labels must be read, best first, to find every positive of the row.
 
     >>> import torch, raretag
     >>> targets = raretag.Targets.from_dense([[1, 0], [1, 1], [0, float("nan")]])

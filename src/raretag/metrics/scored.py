@@ -72,7 +72,7 @@ def check_scores(scores: Tensor, targets: Targets) -> None:
     if scores.dim() != 2 or scores.shape != targets.value.shape:
         raise UserError(
             f"scores {tuple(scores.shape)} do not match targets {tuple(targets.value.shape)}: "
-            "expected [items, labels] for both; was the model made for a different label list?"
+            "expected [items, labels] for both; was the model made for another label list?"
         )
     if not scores.is_floating_point():
         raise UserError(f"scores are {scores.dtype}, expected floating point: were decisions passed instead of scores?")

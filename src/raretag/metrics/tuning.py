@@ -37,7 +37,7 @@ def tune(
     calibrate: bool = True,
     seed: int = 0,
 ) -> Tuned:
-    """Thresholds and calibration from validation logits [N, C]; unknown entries have no part in it.
+    """Thresholds and calibration from validation logits [N, C]; unknown entries are not used.
 
     goal        f1: the best F1 of each label; precision or recall: at least `wanted` of it, with as much of the other
     calibrate   False leaves probabilities as they are; thresholds are found in the same way

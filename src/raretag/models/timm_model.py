@@ -54,7 +54,7 @@ class TimmModel(Pretrained):
             if file is None:
                 raise UserError(
                     f"the weights of timm's '{architecture}' are not on this disk; --download, or the option "
-                    "download=true, lets them be fetched from the Hugging Face Hub"
+                    "download=true, allows fetching them from the Hugging Face Hub"
                 )
             overlay = {"pretrained_cfg_overlay": {"file": str(file)}}
         if side is None and about.get("fixed_input_size"):

@@ -23,17 +23,17 @@ class Candidate:
 LINEAR = Candidate(
     "logistic regression",
     ("method.name=logistic_regression", "model.name=mlp", "model.layers=0"),
-    "both sides of every label weigh the same, exactly solved",
+    "positives and negatives of every label weigh the same, and it is solved exactly",
 )
 BLEND = Candidate(
     "blend",
     ("method.name=blend", "model.name=mlp", "model.layers=0"),
-    "lines, a kernel, a forest and networks speak as loud as held-out folds say",
+    "linear models, a kernel, a forest and networks, each weighted on held-out folds",
 )
 COMMITTEE = Candidate(
     "committee",
     ("method.name=committee", "model.name=mlp", "model.layers=0"),
-    "four small networks find what is not linear, and a solved regression steadies them",
+    "four small networks capture what is not linear, on top of a regression that is solved exactly",
 )
 
 
@@ -80,7 +80,9 @@ def candidates(
     return [
         *listed,
         Candidate("asymmetric", ("method.name=asymmetric",), "easy negatives hardly count"),
-        Candidate("BCE, three times as long", (plain, f"train.epochs={3 * epochs}"), "the plain loss was not yet done"),
+        Candidate(
+            "BCE, three times as long", (plain, f"train.epochs={3 * epochs}"), "the plain loss had not converged yet"
+        ),
         Candidate(
             "distribution-balanced",
             ("method.name=distribution_balanced", *fewer),

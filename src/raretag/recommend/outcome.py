@@ -52,7 +52,7 @@ class Outcome:
         best, others = self.runners[0], self.runners[1:]
         if self.choice is None:
             ran = f"only {best.candidate.label} ran, in {best.folds} of {self.folds} folds"
-            return f"no recommendation: {ran}, which is no race. {self.unfinished()}".strip()
+            return f"no recommendation: {ran}, which is not a race. {self.unfinished()}".strip()
         if self.choice.label != best.candidate.label:
             why = f"the simplest within half a point of the leader, {best.candidate.label}, and not clearly worse"
         elif near := [runner.candidate.label for runner in others if runner.may_be_best]:

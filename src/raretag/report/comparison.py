@@ -48,8 +48,9 @@ def difference_tables(comparison: Comparison) -> str:
     left_out = "".join(f'<p class="quiet">{text(sentence)}</p>' for sentence in comparison.left_out)
     note = (
         f"Each difference is on the same test items; in brackets the 95 % interval of {comparison.resamples:,} paired "
-        "bootstrap resamples. An interval that leaves out 0 is hardly due to the choice of test items alone; "
-        "other seeds are not considered. p is for a single comparison: among many, expect some below 0.05 by chance."
+        "bootstrap resamples. An interval that excludes 0 is unlikely to come from the choice of test items alone; "
+        "variation between seeds is not included. p is for a single comparison: among many, expect some below 0.05 by "
+        "chance."
     )
     return f'{"".join(parts)}{left_out}<p class="quiet">{text(note)}</p>'
 

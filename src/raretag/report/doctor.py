@@ -99,7 +99,7 @@ def thresholds(study: Study) -> Finding | None:
             "Tuned thresholds do worse than 0.5",
             f"Macro F1 is {_percent(tuned)} with the thresholds tuned on {study.thresholds_from} and {_percent(half)} "
             f"at 0.5{interval}. Those items may have too few positives of the rare labels, or labels that are "
-            "distributed unlike those of the test set.",
+            "distributed differently from the test set.",
             shlex.join(["raretag", "tune", str(study.path), "--threshold", "0.5"]),
         )
     gains, trivial = [], study.f1_of_always_yes()
@@ -143,7 +143,7 @@ def balance(study: Study) -> Finding | None:
         whom = "Every group is" if judged == len(ratios) else f"{judged} of {len(ratios)} groups are"
         return Finding("good", f"{whom} predicted about as often as it occurs", text)
     if sides["seldom"] and study.has_unknown_labels:
-        text += " Some training labels are missing: a method that takes them for absent learns to be cautious."
+        text += " Some training labels are missing: a method that treats them as absent learns to predict too little."
         command = for_missing(study)
     else:
         command = for_rare(study) if sides["seldom"] else for_too_many(study)
@@ -184,7 +184,7 @@ def no_negatives(study: Study) -> Finding | None:
         "bad",
         "The method was given no negative",
         f"No training label is an observed negative and {study.method} leaves unknown labels out of the loss, so the "
-        "model learns to find every label everywhere.",
+        "model learns to predict every label for every item.",
         again(study, method="assume_negative"),
     )
 
@@ -244,7 +244,8 @@ def missing_labels(study: Study) -> Finding | None:
     right = counted[-1]["right"]
     low, high = beta.ppf([0.025, 0.975], right + 0.5, found - right + 0.5)
     text = (
-        f"In the last epoch it trained {found:,} unknown labels as positives, of which {_percent(right / found)} are."
+        f"In the last epoch it treated {found:,} unknown labels as positives, of which {_percent(right / found)} "
+        "are right."
     )
     if high < 0.5:
         return Finding(

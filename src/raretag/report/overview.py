@@ -96,7 +96,7 @@ def _known(study: Study) -> str:
     if study.unknown is None:
         return f" ({sizes})"
     if not study.unknown.any() and study.record["data"].get("notes", {}).get("absent") == "negative":
-        return f" ({sizes}); labels that an item does not list are taken as absent, which nobody has checked"
+        return f" ({sizes}); labels that an item does not list are assumed to be absent; nobody has checked that"
     entries = max(1, study.record["data"]["items"]["train"] * len(study.labels))
     return f" ({sizes}); {100 * (1 - int(study.unknown.sum()) / entries):.1f} % of the training labels are known"
 

@@ -99,7 +99,7 @@ def _curves(studies: list[Study], drawn: dict[str, Any]) -> str:
             title = f"{group.capitalize()}: {number:,} label{'s' if number > 1 else ''}"
             parts.append(f"<div>{figure(f'histogram-{group}{key}', title)}</div>")
         if not parts:
-            return '<p class="quiet">Without single predictions there are no histograms.</p>'
+            return '<p class="quiet">There are no histograms, because single predictions are not available.</p>'
         note = "Positives should be on the right and negatives on the left. Rare positives on the left are missed."
         return f'<h3>Probabilities by group</h3><p class="quiet">{note}</p><div class="row">{"".join(parts)}</div>'
 

@@ -43,7 +43,7 @@ def write_ranked(
         "curves": figure(
             "cut",
             "Labels that are right, against their probability",
-            "Ranked labels of held-out items. On the diagonal a probability means what it says.",
+            "Ranked labels of held-out items. On the diagonal, probabilities are calibrated.",
         ),
         "items": held_out_items(folders[-1]),
         "settings": settings(plain),

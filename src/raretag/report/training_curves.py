@@ -38,8 +38,8 @@ BY_LABEL = {
     ),
     "pseudo_label": Quantity(
         "Mean pseudo-label",
-        "What unknown labels are taken for on average. It should stay near how frequent the label is; a steady rise "
-        "is drift.",
+        "The average value that unknown labels are given. It should stay near the frequency of the label; a steady "
+        "rise means drift.",
     ),
     "corrected": Quantity(
         "Corrected labels",
@@ -48,7 +48,7 @@ BY_LABEL = {
     ),
     "positives": Quantity(
         "Class distribution",
-        "Positives as the loss counts them: the observed ones and the corrected ones.",
+        "Positives that the loss counts: observed and corrected ones.",
         lambda values: float(np.sum(values)),
         LOG,
     ),

@@ -81,7 +81,7 @@ class Trainer:
     def start(self, answers: list[Answer]) -> Round:
         with self._lock:
             if self.round is not None and self.round.state == "running":
-                raise UserError("a training is running already; wait for its end, or stop it")
+                raise UserError("training is already running; wait until it ends, or stop it")
             if not answers:
                 raise UserError("there are no answers yet: nothing would change")
             place, out, number = self._free_places()
@@ -91,7 +91,7 @@ class Trainer:
             self.round = Round(number, place, out, merged.count("changed"), len(merged.conflicts))
             if not merged.changes:
                 self.round.state = "failed"
-                self.round.messages.append("no answer changes a label, so the same run would come out")
+                self.round.messages.append("no answer changes a label, so training again would give the same run")
                 return self.round
             command = [sys.executable, "-m", "raretag.review.training", str(place / "config.yaml"), str(out)]
             self._child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)

@@ -172,7 +172,10 @@ def check_weights(folder: Path | str, card: About) -> Path:
     if not path.is_file():
         raise UserError(f"'{folder}' has no {WEIGHTS}: the card is there, but not the model")
     if sha256(path) != card.weights.get("sha256"):
-        raise UserError(f"'{path}' is not the file that its card was written for (its hash differs): another model's?")
+        raise UserError(
+            f"'{path}' is not the file that its card was written for (its hash differs): "
+            "does it belong to another model?"
+        )
     return path
 
 

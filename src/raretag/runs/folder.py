@@ -85,9 +85,9 @@ def check_data(folder: Path, content: manifest.Content, message: Callable[[str],
     if not insists:
         refuse_changed(found["data"], content, folder)
     elif changed(found["data"], content):
-        message(f"continued with other data than before: other {' and '.join(changed(found['data'], content))}")
+        message(f"continued although the data changed: other {' and '.join(changed(found['data'], content))}")
     if manifest.edited(folder, [CONFIG]):
-        message(f"{CONFIG} was edited since the run began; it is followed as it is now")
+        message(f"{CONFIG} was edited since the run began; the edited settings are used")
 
 
 class Log:

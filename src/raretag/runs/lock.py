@@ -71,15 +71,15 @@ def _acquired(path: Path, message: Callable[[str], None]) -> int:
             before = _read(path)
             if not taken and (fcntl is not None and _is_still(held, path)):
                 raise UserError(
-                    f"'{path.parent}' is being written{_by(before)}; wait for its end, or name another --out"
+                    f"'{path.parent}' is being written{_by(before)}; wait until it ends, or name another --out"
                 )
             if taken and not _is_elsewhere(before, path):
                 if before:
-                    message(f"{path.parent}: took over the lock{_by(before)}, which has ended without giving it back")
+                    message(f"{path.parent}: took over the lock{_by(before)}, which ended without releasing it")
                 _write(held)
                 return held
             if taken and not waited:
-                message(f"{path.parent} is being written{_by(before)}; waiting {STALE:.0f} s for a sign of it")
+                message(f"{path.parent} is being written{_by(before)}; waiting {STALE:.0f} s for a sign of life")
                 waited = True
         except BaseException:
             os.close(held)
@@ -97,7 +97,7 @@ def _wait_for_sign(path: Path, before: dict[str, Any]) -> None:
             time.sleep(PAUSE)
             if path.stat().st_mtime != touched:
                 raise UserError(
-                    f"'{path.parent}' is being written{_by(before)}; wait for its end, or name another --out"
+                    f"'{path.parent}' is being written{_by(before)}; wait until it ends, or name another --out"
                 )
 
 

@@ -100,7 +100,7 @@ def refuse_edited(folder: Path | str, *names: str) -> None:
     if wrong:
         raise UserError(
             f"'{Path(folder) / wrong[0]}' is not the file that the run wrote (its checksum in {FILE} differs): it was "
-            "changed or damaged; bring it back from a copy, or train again"
+            "changed or damaged; restore it from a copy, or train again"
         )
 
 

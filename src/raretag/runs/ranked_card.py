@@ -93,7 +93,10 @@ def read_labels(folder: Path | str, card: RankedCard) -> LabelTable:
     if not path.is_file():
         raise UserError(f"'{folder}' has no {LABELS}: the card is there, but not what it says of the labels")
     if sha256(path) != card.label_file.get("sha256"):
-        raise UserError(f"'{path}' is not the file that its card was written for (its hash differs): another model's?")
+        raise UserError(
+            f"'{path}' is not the file that its card was written for (its hash differs): "
+            "does it belong to another model?"
+        )
     try:
         found = load_file(path)
     except SafetensorError as error:

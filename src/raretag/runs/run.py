@@ -62,7 +62,7 @@ def _made(notes: dict[str, Any]) -> dict[str, Any]:
 def open_run(folder: Path, *, known: Known | None = None, with_data: bool = True) -> Run:
     if not (folder / FILE).is_file():
         started = (folder / "config.yaml").is_file()
-        reason = "it was not trained to its end: `raretag train --resume` goes on" if started else f"no {FILE} in it"
+        reason = "its training did not finish: `raretag train --resume` continues it" if started else f"no {FILE} in it"
         raise UserError(f"'{folder}' is not the folder of a finished run ({reason})")
     record = read_record(folder)
     wrong = manifest.edited(folder)
@@ -78,7 +78,7 @@ def open_run(folder: Path, *, known: Known | None = None, with_data: bool = True
         if isinstance(found, str):
             missing.append(f"{found}, so items are shown without pictures and texts")
     if logits and "test_positive" not in kept and data is None:
-        missing.append("the folder does not hold the test labels, so predictions cannot be judged one by one")
+        missing.append("the folder does not hold the test labels, so single predictions cannot be checked")
     return Run(folder, record, _epochs(folder, record), logits, kept, data, missing)
 
 
@@ -90,7 +90,7 @@ def _data(folder: Path, record: Record, known: Known) -> DataSet | str:
         if key not in known:
             known[key] = load(config.data, config.seed)
     except UserError as error:
-        return f"the data is not here ({error})"
+        return f"the data was not found ({error})"
     found = known[key]
     if isinstance(found, DataSet) and is_other(found, folder, record):
         return "the data is not what the run was trained on: it has changed, or it was made in Python"

@@ -1,4 +1,4 @@
-"""In which order items come. A sampler is a function: the epoch's number in, the whole global order of rows out.
+"""The order of items. A sampler is a function from the number of the epoch to the global order of rows.
 
 It keeps no position and draws nothing from a global generator. So processes share one stream by taking every n-th row,
 and a run that resumes takes up the same order where it left it.

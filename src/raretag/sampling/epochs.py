@@ -67,7 +67,7 @@ class Undersample:
 
 
 class RepeatFactor:
-    """Repeat-factor sampling: an item comes as often as its rarest label deserves.
+    """Repeat-factor sampling: an item is repeated according to its rarest label.
 
     Gupta et al., "LVIS: A Dataset for Large Vocabulary Instance Segmentation", CVPR 2019, section 6.
 

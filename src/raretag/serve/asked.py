@@ -86,7 +86,7 @@ class Asked:
         if self.converter.kind == MIXED:
             return self._rows(given)
         if self.reads == "texts" and not all(isinstance(item, str) for item in given):
-            raise UserError("an item is not a text; this model reads texts")
+            raise UserError("an item is not a text, but this model reads texts")
         if any(isinstance(item, dict) for item in given) and self.columns:
             return _sparse_rows(given, self.columns)
         return given
@@ -166,7 +166,7 @@ def _image_bytes(item: Any, place: int) -> bytes:
         return item
     content = item.get("image") if isinstance(item, dict) else None
     if not isinstance(content, str):
-        raise UserError(f'item {place} is no image; expected {{"image": "..."}} with the file in base64')
+        raise UserError(f'item {place} is not an image; expected {{"image": "..."}} with the file in base64')
     try:
         return base64.b64decode(content, validate=True)
     except (binascii.Error, ValueError):

@@ -139,7 +139,7 @@ def _write_onnx(graph: nn.Module, example: Tensor, path: Path, names: list[str],
             )
         except torch.onnx.OnnxExporterError as error:
             cause = next((line for line in str(error).splitlines() if "No ONNX function" in line), "see torch.onnx")
-            raise UserError(f"the model cannot be written as ONNX ({cause.strip()}); --to torch may do") from None
+            raise UserError(f"the model cannot be written as ONNX ({cause.strip()}); --to torch may work") from None
         assert program is not None
     model = program.model_proto
     names_of_sizes = dict(

@@ -60,7 +60,7 @@ def repository(address: str) -> str:
     """
     name = address.removeprefix(ADDRESS).strip("/")
     if name.count("/") != 1:
-        raise UserError(f"'{address}' is no address of a model; expected hf://OWNER/NAME")
+        raise UserError(f"'{address}' is not the address of a model; expected hf://OWNER/NAME")
     return name
 
 

@@ -31,7 +31,7 @@ MOST_ROWS = 4096
 def load(
     run: str | os.PathLike[str] | Run, *, model: nn.Module | None = None, device: str = "cpu"
 ) -> Model | RankingModel:
-    """The trained model of a run, of whose folder only card.json and model.safetensors are needed.
+    """The trained model of a run; only card.json and model.safetensors of its folder are needed.
 
     Args:
         run: A run folder, as `raretag train` leaves it, or a folder with a copy of those two files, or a run as

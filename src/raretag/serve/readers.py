@@ -194,7 +194,7 @@ def _array(raw: Any) -> Any:
     try:
         found = np.asarray(raw)
     except ValueError as error:
-        raise UserError(f"the items are no array: {error}") from None
+        raise UserError(f"the items are not an array: {error}") from None
     if found.dtype.kind not in "fiub" or found.ndim < 1:
         raise UserError(f"the items are {type(raw).__name__} of {found.dtype}; expected an array of numbers")
     return found
@@ -323,7 +323,7 @@ def _part_reader(data: Any, card: About, part: str) -> PartReader:
     raw = RawInputs.of(found)
     if raw.description != card.inputs or list(raw.shape) != card.input_shape:
         raise UserError(
-            f"'{settings.name}' makes its inputs in another way than the data of training, '{trained.data.name}' "
+            f"'{settings.name}' makes its inputs differently from the training data, '{trained.data.name}' "
             "(other words, scale, size or columns); give a file or a folder of raw items instead"
         )
     items = found.parts[part]

@@ -63,7 +63,7 @@ def retune(
     if validation.value.shape != logits.shape:
         raise UserError(
             f"the data has {tuple(validation.value.shape)} validation labels and the run has logits for "
-            f"{tuple(logits.shape)}: is it still the data of training?"
+            f"{tuple(logits.shape)}: is it still the training data?"
         )
     groups = {name: torch.tensor(members, dtype=torch.int64) for name, members in card.groups.items()}
     if config.data.all_teach and goal == "f1" and calibrate:

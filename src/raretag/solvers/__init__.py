@@ -1,4 +1,4 @@
-"""Learners that are fitted without steps, on feature vectors: `raretag train --method blend`."""
+"""Learners that are fitted to feature vectors without training steps: `raretag train --method blend`."""
 
 from __future__ import annotations
 

@@ -89,7 +89,7 @@ SMALLEST_ERROR = 1e-4  # of a difference of average precisions
 
 
 class Blend(Solver):
-    """`folds`: None stands for what the effort says."""
+    """Linear models, a kernel, a forest and networks, weighted on held-out folds; `folds=None` follows `effort`."""
 
     head = "blended"
     cross_fits = takes_sparse = leaves_out = True
@@ -99,7 +99,7 @@ class Blend(Solver):
     ) -> None:
         if effort not in FOLDS or (folds is not None and folds < 2):
             raise UserError(
-                f"effort is {effort!r} and folds {folds}; blend wants quick, default or best, and 2 folds or more"
+                f"effort is {effort!r} and folds {folds}; blend takes quick, default or best, and 2 folds or more"
             )
         self.effort, self.seed = effort, seed
         self.folds = FOLDS[effort] if folds is None else folds
@@ -110,7 +110,7 @@ class Blend(Solver):
             raise UserError("blend fills the head 'blended'; leave head.name and branches.name alone")
         x, positive, observed = gathered(features())
         if len(positive) < 2:
-            raise UserError(f"{len(positive)} training items; blend holds some of them out and wants 2 or more")
+            raise UserError(f"{len(positive)} training items; blend holds some of them out and needs 2 or more")
         products = Products(x)
         counted = counted_entries(products, positive, observed)  # step 1
         task = Task(products, positive, counted, deal(positive, min(self.folds, len(positive)), self.seed))

@@ -74,7 +74,7 @@ class Committee(Solver):
         halves = weights == "both" and members % 2
         if members < fewest or halves or epochs < 1 or mixup < 0 or forgive < 0 or folds < 2:
             raise UserError(
-                f"members={members}, epochs={epochs}, mixup={mixup}, forgive={forgive}, folds={folds}; committee wants "
+                f"members={members}, epochs={epochs}, mixup={mixup}, forgive={forgive}, folds={folds}; committee needs "
                 f"members >= {fewest} (an even number with weights=both), epochs >= 1, mixup >= 0, forgive >= 0 and "
                 "folds >= 2"
             )

@@ -39,7 +39,7 @@ from raretag.solvers.regression import Tried, choose, solved
 
 
 class LogisticRegression(Solver):
-    """`strength` is scikit-learn's C; None chooses it on `folds` held-out folds."""
+    """Balanced logistic regression; `strength` is scikit-learn's C, and None chooses it on `folds` held-out folds."""
 
     cross_fits = takes_sparse = True
 

@@ -44,7 +44,7 @@ def choose(
     """
     if len(positive) < 2:
         raise UserError(
-            f"{len(positive)} training items; logistic regression holds some of them out and wants 2 or more"
+            f"{len(positive)} training items; logistic regression holds some of them out and needs 2 or more"
         )
     fold = random_folds(len(positive), folds, seed)
     strengths = WIDE if by_fold else STRENGTHS

@@ -217,7 +217,7 @@ class StreamedLoss(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, scale: Tensor) -> tuple[Tensor | None, ...]:
         if ctx.found is None:
-            raise UserError("the gradients of a streamed loss were handed out already; compute the loss again")
+            raise UserError("the gradients of a streamed loss were already handed out; compute the loss again")
         of_features, of_weights, of_biases = ctx.found
         ctx.found = None  # so that a parameter without a gradient takes the tensor itself, not a copy
         gradients = [*of_weights, *of_biases]

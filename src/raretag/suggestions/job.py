@@ -214,7 +214,7 @@ def load_for(run: Path, config: Config, *, data_changed: bool = False) -> DataSe
 def answer_from_truth(found: Suggestions, data: DataSet) -> Suggestions:
     """The list answered by the truth, where labels were hidden on purpose."""
     if data.truth is None:
-        raise UserError("the truth is known only of labels that were hidden on purpose (data.hide); expected answers")
+        raise UserError("the truth is known only for labels that were hidden on purpose (data.hide); expected answers")
     places = Places(data.truth)
 
     def answer(one: Suggestion) -> str:

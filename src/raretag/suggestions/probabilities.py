@@ -95,7 +95,7 @@ class EntryProbabilities:
 
     def _alike(self) -> str:
         if self.shares is None or not self.shares.vary:
-            return "alike for all labels"
+            return "the same for all labels"
         some = self.shares.shares()[self.positive.any(axis=0)]
         return f"higher for frequent labels: from {some.min():.0%} to {some.max():.0%}"
 
@@ -110,7 +110,9 @@ def estimate_probabilities(
     observed, value = targets.observed.numpy(), targets.value.numpy()
     positive, negative = observed & (value == 1), observed & (value == 0)
     if not positive.any():
-        raise UserError("no training item has a positive label: nothing can be suggested; are the labels read rightly?")
+        raise UserError(
+            "no training item has a positive label: nothing can be suggested; were the labels read correctly?"
+        )
     candidates = ~observed if not observed.all() else negative
     if observed.all() or not negative.any() or label_frequency is not None or asked(logits, negative, observed):
         counted = positive | candidates

@@ -74,7 +74,7 @@ def list_ranked(
     """Missing positives, the likeliest first; the arguments are those of `selection.list_suggestions`."""
     entries = Entries.of(ranked, labels.known())
     if not entries.marked.any():
-        raise UserError("no ranked label is marked, so nothing can be suggested; are the labels read rightly?")
+        raise UserError("no ranked label is marked, so nothing can be suggested; were the labels read correctly?")
     frequency = estimate_label_frequency(entries.t, entries.marked, label_frequency)
     group = np.full(labels.labels, "", object)
     for name, members in groups.items():
@@ -113,7 +113,7 @@ def list_ranked(
     given = "as given" if frequency.given else f"between {low:.0%} and {high:.0%} from the scores alone"
     assumption = (
         f"{middle:.0%} of the positives are marked, {given}; assumes that this does not depend on the score and is "
-        "alike for all labels; only the first ranked labels of an item are looked at"
+        "the same for all labels; only the first ranked labels of an item are looked at"
     )
     sizes = [size for size in CUTS if size < len(found)] + ([len(found)] if found else [])
     return Suggestions(found, [promise(size) for size in sizes], None, audit, assumption, frequency.interval())

@@ -104,7 +104,7 @@ def odd_columns(values: NDArray[Any], names: Sequence[str]) -> list[str]:
             steady.append(f"'{name}'")
         elif low < high and away[row] > FAR * (high - low):
             far.append(f"'{name}' has {column[row]:g} where half of it lies in {low:g} to {high:g}")
-    remarks = [f"the same number in every item, which teaches nothing: {some(steady, 5)}"] if steady else []
+    remarks = [f"the same number in every item, so it carries no information: {some(steady, 5)}"] if steady else []
     if far:
-        remarks.append(f"a number far from all others; a stand-in for a missing one? {some(far, 5, '; ')}")
+        remarks.append(f"a number far from all others, perhaps a placeholder for a missing one: {some(far, 5, '; ')}")
     return remarks

@@ -219,7 +219,7 @@ def checked_rows(description: Mapping[str, Any], raw: Any) -> list[Mapping[str, 
     """Items as they come from Python or in a request: dictionaries that have every column, blank as it may be."""
     wanted = columns_of(description)
     if isinstance(raw, (str, bytes, Mapping)) or not all(isinstance(row, Mapping) for row in raw):
-        raise UserError(f"an item is no row of a table; expected an object with {', '.join(map(repr, wanted))}")
+        raise UserError(f"an item is not a row of a table; expected an object with {', '.join(map(repr, wanted))}")
     for place, row in enumerate(raw):
         missing = [name for name in wanted if name not in row]
         if missing:

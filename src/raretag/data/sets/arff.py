@@ -49,7 +49,9 @@ class Arff(FeatureRows):
     def parts(self) -> dict[str, Part]:
         found = {name: arff_part(name, path, self.label_file) for name, path in self.paths.items()}
         if len({one.labels.names for one in found.values()}) > 1:
-            raise UserError("the ARFF files for train and test do not have the same labels; are they of one set?")
+            raise UserError(
+                "the ARFF files for train and test do not have the same labels; do they belong to one data set?"
+            )
         return found
 
 

@@ -1,4 +1,4 @@
-"""GoEmotions: 54,263 Reddit comments, 27 emotions and neutral, 1.2 labels an item.
+"""GoEmotions: 54,263 Reddit comments, 27 emotions and neutral, 1.2 labels per item.
 
 https://github.com/google-research/google-research/tree/master/goemotions (goemotions/data): `goemotions/train.tsv`,
 `dev.tsv`, `test.tsv` and the list of labels as `goemotions/labels.txt` (there: emotions.txt).

@@ -89,7 +89,7 @@ class Enron(MulanSet):
 
 
 class Tmc2007(MulanSet):
-    """TMC2007-500: 28,596 reports on the safety of flights as 500 words, 22 labels, 2.2 per item.
+    """TMC2007-500: 28,596 reports on flight safety as 500 words, 22 labels, 2.2 per item.
 
     https://mulan.sourceforge.net/datasets-mlc.html, unpacked as `mulan/tmc2007-500/`: the two ARFF files of the
     official split and the list of labels as XML.

@@ -194,7 +194,8 @@ class FeatureRows(NamedSet):
             widths = {name: found.features.shape[1] for name, found in self._parts.items()}
             if len(set(widths.values())) > 1:
                 raise UserError(
-                    f"{self.name}: the parts have different numbers of features ({widths}); are they of one set?"
+                    f"{self.name}: the parts have different numbers of features ({widths}); do they "
+                    "belong to one data set?"
                 )
         return self._parts
 
@@ -235,7 +236,8 @@ def partial(whole: Splits, left: LabelStore, list_name: str) -> Splits:
         labels = lists[row[str(image)]]
         if not set(labels) <= set(full):
             raise UserError(
-                f"the list '{list_name}' gives '{image}' a label that the full list does not; are they of one set?"
+                f"the list '{list_name}' gives '{image}' a label that the full list does not; do they "
+                "belong to one data set?"
             )
         kept.append(labels)
     train = LabelStore.from_lists(kept, names=whole.train.names, ids=map(str, whole.train.ids), absent="unknown")

@@ -117,9 +117,9 @@ def _check_ids(ids: Sequence[str], source: Source) -> None:
     first: dict[str, int] = {}
     for row, name in enumerate(ids):
         if not name:
-            raise UserError(f"{source.place(row)}: the id is blank; if this column is no id, say data.id=''")
+            raise UserError(f"{source.place(row)}: the id is blank; if this column is not an id, set data.id=''")
         if first.setdefault(name, row) != row:
             raise UserError(
                 f"{source.place(row)}: the id {name!r} was given before ({source.place(first[name])}); "
-                "expected each once; if this column is no id, say data.id=''"
+                "expected each once; if this column is not an id, set data.id=''"
             )

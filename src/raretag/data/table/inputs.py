@@ -71,7 +71,7 @@ def is_mixed(roles: Roles, contents: Contents) -> bool:
     columns, others = bool(roles.features or roles.categories or roles.feature_file), roles.text or roles.images
     if columns and (roles.categories or others) and (listed or roles.feature_file):
         what = f"the file '{roles.feature_file}'" if roles.feature_file else "a column of lists"
-        raise UserError(f"{what} cannot stand beside categories, texts or images; expected a column per number")
+        raise UserError(f"{what} cannot be combined with categories, texts or images; expected a column per number")
     if listed or roles.feature_file:
         return False
     several = bool(roles.text and roles.images) or bool(columns and others)
@@ -111,7 +111,7 @@ def _mixed(source: Source, roles: Roles, contents: Contents, how: Preparation) -
     remarks = [f"one vector of {' and '.join([*parts, *['a text'] * bool(chosen), *['an image'] * bool(network)])}"]
     if blank:
         remarks.append(
-            f"blank in {some([repr(name) for name in blank], 8)}: counted as the mean, with a mark beside it"
+            f"blank in {some([repr(name) for name in blank], 8)}: replaced by the mean, with a column that marks it"
         )
     if network is not None:
         remarks.append(f"images: vectors of {network.name} at {network.size} x {network.size} pixels")

@@ -98,7 +98,7 @@ class ListedLabels:
         if absent == "negative" and self.unlabelled:
             if len(self.unlabelled) * len(names) > _MOST_BLANK:
                 raise UserError(
-                    f"{len(self.unlabelled):,} rows have no labels at all; drop them, or say data.absent=unknown"
+                    f"{len(self.unlabelled):,} rows have no labels at all; drop them, or set data.absent=unknown"
                 )
             rows = np.concatenate([rows, np.repeat(np.array(self.unlabelled, np.int64), len(names))])
             columns = np.concatenate([columns, np.tile(np.arange(len(names)), len(self.unlabelled))])
@@ -154,7 +154,7 @@ class LabelColumns:
             settled = absent or "unknown"
             lines.append(f"{count[BLANK]:,} blank cells in label columns are taken as {settled} (data.absent)")
             if count[NEGATIVE] == 0 and absent is None:
-                lines.append("no label column holds a 0: if a blank cell means no, say data.absent=negative")
+                lines.append("no label column holds a 0: if a blank cell means no, set data.absent=negative")
         return lines
 
 

@@ -79,7 +79,7 @@ class Writer:
         if cells.delimiter == WHOLE and len(labels) > 1:
             raise UserError(
                 f"the column '{column}' holds one label per cell, so {' and '.join(labels[:2])} do not fit into one; "
-                "say data.delimiter=';', or write a corrections file with --as corrections"
+                "set data.delimiter=';', or write a corrections file with --as corrections"
             )
         clash = next((label for label in labels if cells.delimiter and cells.delimiter in label), None)
         if clash is not None:
