@@ -8,12 +8,15 @@ there is only the left panel, which is figure 2 of Zhang et al.
 from __future__ import annotations
 
 from collections import Counter
+from textwrap import fill
 
 import numpy as np
 from matplotlib.figure import Figure
 
 from raretag.figures.parts.canvas import BLUE, COLOURS, HATCHED, MARKERS, ORANGE, canvas, grid, legend_above
 from raretag.figures.parts.runs import Run, read_runs, setting, titles
+
+LINE = 26  # letters
 
 
 class Losses:
@@ -33,7 +36,7 @@ class Losses:
             values = [np.nan if value is None else 100 * value for value in found]
             bars = left.barh(places + shift, values, 0.38, label=word, **style)
             left.bar_label(bars, fmt="%.1f", fontsize=8, padding=2)
-        left.set_yticks(places, [name.replace(", ", "\n", 1) for name in names], fontsize=9)
+        left.set_yticks(places, [wrapped(name) for name in names], fontsize=9)
         left.invert_yaxis()
         left.set_xlabel("mAP on test, %", fontsize=10)
         left.margins(x=0.12)
@@ -46,12 +49,17 @@ class Losses:
             if run in alike:
                 steps, loss = ([row[key] for row in run.epochs] for key in ("step", "loss"))
                 style = {"color": COLOURS[number % 8], "marker": MARKERS[number % 8], "markersize": 5}
-                right.plot(steps, loss, markevery=max(1, len(steps) // 6), label=name, **style)
+                right.plot(steps, loss, markevery=max(1, len(steps) // 6), label=wrapped(name), **style)
         right.set_xlabel("iteration", fontsize=10)
         right.set_ylabel("training loss, mean of the epoch", fontsize=10)
         right.legend(frameon=False, fontsize=9)
         grid(right)
         return figure
+
+
+def wrapped(name: str) -> str:
+    """A name of many settings in several short lines."""
+    return fill(name, LINE)
 
 
 def loss_of(run: Run) -> str:
