@@ -51,7 +51,7 @@ def test_the_distribution_is_drawn(labels, ending, tmp_path):
 def test_the_command_prints_draws_and_writes(tmp_path):
     done = raretag("inspect", "digits", "--picture", "p.svg", "--numbers", "n.json", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    for word in ("items", "observed", "max : min", "groups", "duplicates", "zero", "nine"):
+    for word in ("items", "observed", "most : least", "groups", "duplicates", "zero", "nine"):
         assert word in done.stdout
     assert (tmp_path / "p.svg").exists()
     assert json.loads((tmp_path / "n.json").read_text())["labels"] == 10

@@ -96,8 +96,8 @@ def test_a_table_with_a_column_a_label_changes_where_it_was_answered_and_nowhere
         ("a", "dog", "unknown", "yes"),  # somebody has said 0 since
     ]
     said = apply(tmp_path, f"t{ending}", f"new{ending}", told, "--set", "data.labels=[cat,dog,bird]")
-    assert "3 labels changed" in said
-    assert "1 conflicts" in said
+    assert "labels changed: 3" in said
+    assert "conflicts: 1" in said
     assert "was unknown when asked, is negative now" in said
     options = {"labels": ["cat", "dog", "bird"]}
     before, after = states(tmp_path / f"t{ending}", **options), states(tmp_path / f"new{ending}", **options)
@@ -123,7 +123,7 @@ def test_a_column_of_lists_gets_and_loses_labels(name, tmp_path):
         tmp_path, name, out, [("b", "cat", "negative", "yes"), ("a", "dog", "positive", "no")],
         "--set", "data.labels=tags",
     )  # fmt: skip
-    assert "2 labels changed" in said
+    assert "labels changed: 2" in said
     before, after = (states(tmp_path / file, labels="tags") for file in (name, out))
     expected = {**before, ("b", "cat"): 1.0, ("a", "dog"): 0.0}
     assert {key: value for key, value in after.items() if value == 1} == {k: v for k, v in expected.items() if v == 1}
@@ -160,7 +160,7 @@ def test_contradicting_answers_strange_items_and_labels_are_conflicts(tmp_path):
     (tmp_path / "t.csv").write_text(LISTS["t.csv"])
     told = [("a", "bird", "", "yes"), ("a", "bird", "", "no"), ("z", "cat", "", "yes"), ("a", "cow", "", "yes")]
     said = apply(tmp_path, "t.csv", "new.csv", told, "--set", "data.labels=tags")
-    for word in ("answered yes and no", "no such item", "no such label", "0 labels changed"):
+    for word in ("answered yes and no", "no such item", "no such label", "labels changed: 0"):
         assert word in said
 
 

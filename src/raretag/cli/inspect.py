@@ -100,9 +100,9 @@ def print_description(console: Console, name: str, description: dict[str, Any]) 
     facts = {
         "items": ", ".join(f"{split} {size:,}" for split, size in description["splits"].items()),
         "labels": f"{description['labels']:,}, {description['labels_per_item']:.2f} per item; "
-        f"{description['items_without_positive']:,} items have none",
+        f"items without any: {description['items_without_positive']:,}",
         "observed": ", ".join(f"{state} {100 * share:.1f} %" for state, share in observed.items()),
-        "max : min": "-" if ratio is None else f"{ratio:,.0f} : 1",
+        "most : least": "-" if ratio is None else f"{ratio:,.0f} : 1",
         "groups": ", ".join(f"{group} {groups[group]}" for group in ("head", "medium", "tail"))
         + f"  (by training positives before hiding, edges {low} and {high})",
         "never positive": some(description["never_positive"]) or "none",

@@ -77,8 +77,8 @@ def apply(
     write_log(log, merged)
     console = screen()
     console.print(
-        f"{merged.count('changed')} labels changed, {merged.count('already so')} were already so, "
-        f"{len(merged.conflicts)} conflicts, {merged.unanswered} not answered"
+        f"labels changed: {merged.count('changed')}, already so: {merged.count('already so')}, "
+        f"conflicts: {len(merged.conflicts)}, not answered: {merged.unanswered}"
     )
     for line in merged.conflicts[:MOST_CONFLICTS]:
         console.print(f"  conflict: item {line.item}, '{line.label}': {line.reason}; left as it is")

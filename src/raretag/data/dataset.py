@@ -29,7 +29,7 @@ PART_OF = {
     **dict.fromkeys(("validation", "val", "valid", "dev", "development"), "validation"),
     **dict.fromkeys(("test", "testing", "eval", "evaluation", "holdout"), "test"),
 }
-NOT_HELD_OUT = "validation: the training items themselves, as none is held out; numbers on them are too optimistic"
+NOT_HELD_OUT = "validation: the training items themselves, because none is held out; numbers on them are too optimistic"
 
 
 class TensorInputs:

@@ -253,8 +253,8 @@ def apply_to_table(config: Config, answers: Iterable[Answer], out: Path) -> tupl
     merged = merge_answers(answers, [Places(store)], Writer(roles, absent, roles.negatives).can_write)
     table.rewrite({**merged.changes}, out)
     remark = (
-        "the table has no split column, and the parts depend on the labels: with the new labels other items are "
-        "tested on; --as corrections keeps the parts"
+        "the table has no split column, so its parts depend on the labels, and with the new labels other items "
+        "would be used for testing; --as corrections keeps the parts"
     )
     return merged, "" if roles.split is not None else remark
 

@@ -115,7 +115,7 @@ class ListedLabels:
         why = "" if absent else reason
         lines = [f"a label that an item does not list is taken as {settled}{why} (data.absent)"]
         if self.empty and settled == "negative":
-            lines.append(f"{self.empty:,} items list no label and are taken to have none of them")
+            lines.append(f"items that list no label: {self.empty:,}; they are taken to have none")
         if self.unlabelled:
             lines.append(f"{len(self.unlabelled):,} items have null labels: all of theirs are unknown")
         return lines
