@@ -48,65 +48,42 @@ class Encoder(Named):
 
 class FineTune(Named):
     name: str = Field(
-        "none",
-        description="the method that trains the network of the encoder further, after the frozen fit; auto, or none",
+        "none", description="the method that trains the encoder's network further, after the frozen fit; auto, or none"
     )
 
 
 class Method(Named):
-    name: str = Field(
-        "auto",
-        description="the method (`raretag list methods`); auto: blend for feature "
-        "vectors and texts, the plain loss for other inputs",
-    )
+    name: str = Field("auto", description="the method; auto: blend for feature vectors and texts, else the plain loss")
 
 
 class Data(Named):
     name: str = Field(
-        "digits",
-        description="a data set by name (`raretag list data`), or the reader of a file: table, arff or svmlight",
+        "digits", description="a data set by name (`raretag list data`), or a reader of files: table, arff, svmlight"
     )
     root: str | None = Field(None, description="the folder of named data sets; default: $RARETAG_DATA")
     hide: Literal["none", "pal", "ppl", "spl"] = Field(
         "none", description="which training labels are hidden on purpose"
     )
-    keep: float | None = Field(
-        None, gt=0, le=1, description="share of the labels that stays visible, for hide = pal or ppl"
-    )
+    keep: float | None = Field(None, gt=0, le=1, description="share of labels left visible, for hide = pal or ppl")
     at_least_one: bool = Field(False, description="leave every item at least one positive when labels are hidden")
-    hide_validation: bool = Field(
-        False, description="also hide labels of the validation part, so that no choice sees more than training does"
-    )
+    hide_validation: bool = Field(False, description="also hide labels of the validation part, as in training")
     longtail: Literal["none", "exponential", "pareto"] = Field("none", description="make the training part long-tailed")
-    tail_ratio: float = Field(
-        100.0, ge=1, description="for exponential: ratio of the most frequent to the rarest label"
-    )
+    tail_ratio: float = Field(100.0, ge=1, description="for exponential: ratio of most frequent to rarest label")
     tail_largest: int = Field(800, ge=1, description="for pareto: number of items of the most frequent label")
     tail_power: float = Field(6.0, gt=0, description="for pareto: how fast the tail falls")
     order: Literal["items", "rows"] = Field(
-        "items",
-        description="order of a table before anything is drawn: by id or content of the items, "
-        "or by rows as older runs did",
+        "items", description="order of the items of a table: by id or content, or by rows as in older runs"
     )
-    corrections: str | None = Field(
-        None, description="a CSV file with item, label and state, written by `raretag labels apply`"
-    )
-    prior: str | None = Field(
-        None, description="a file with item, label and score: scores from outside (docs/prior.md)"
-    )
+    corrections: str | None = Field(None, description="a CSV of item, label and state, from `raretag labels apply`")
+    prior: str | None = Field(None, description="a file of item, label and score from outside (docs/prior.md)")
     label_texts: str = Field(
-        "auto",
-        description="texts that describe the labels, if items are texts: names, a file with label and "
-        "text, or none; auto: names",
+        "auto", description="texts of labels, if items are texts: names (auto), a file of label and text, or none"
     )
     prepare: Literal["auto", "raw", "counts", "dense", "rows", "standardised"] = Field(
-        "auto",
-        description="how feature vectors are scaled, learned from training items (docs/recommend.md); raw: not at all",
+        "auto", description="how feature vectors are scaled, by training items (docs/recommend.md); raw: not at all"
     )
     groups_by: Literal["whole", "visible"] = Field(
-        "whole",
-        description="groups head, medium and tail by training positives before any were hidden "
-        "(whole), or after (visible)",
+        "whole", description="head, medium and tail by positives before labels are hidden (whole) or after (visible)"
     )
     all_teach: bool = Field(
         False, description="make no validation part; set by the run itself, from train.use_all and its solver"
@@ -147,9 +124,7 @@ class Train(Section):
     recipe: str | None = Field(None, description="training settings of a paper (see below); fills in what is not set")
     epochs: int = Field(20, ge=1, description="largest number of passes over the training items")
     batch_size: int = Field(32, ge=1, description="number of items per step, over all processes together")
-    accumulate: int = Field(
-        1, ge=1, description="number of parts in which the items of a step go through the model, to save memory"
-    )
+    accumulate: int = Field(1, ge=1, description="parts in which the items of a step pass the model, to save memory")
     optimizer: Literal["adamw", "sgd"] = Field("adamw", description="the optimizer: adamw or sgd")
     learning_rate: float = Field(2e-3, gt=0, description="the largest learning rate of the schedule")
     backbone_rate: float = Field(1.0, ge=0, description="factor of the learning rate for the backbone; 0 freezes it")
@@ -159,27 +134,21 @@ class Train(Section):
         "cosine", description="how the learning rate falls: constant, cosine or steps"
     )
     milestones: tuple[float, ...] = Field(
-        (0.65, 0.87), description="for steps: the shares of the run at which the learning rate falls"
+        (0.65, 0.87), description="for steps: shares of the run at which the rate falls"
     )
     decay: float = Field(0.1, gt=0, lt=1, description="for steps: the factor by which the learning rate falls")
     warmup: float = Field(0.1, ge=0, lt=1, description="share of the run during which the learning rate rises")
     warmup_steps: int | None = Field(None, ge=0, description="the same, as a number of steps")
-    warmup_from: float = Field(
-        0.0, ge=0, le=1, description="the fraction of the learning rate at which the rise starts"
-    )
+    warmup_from: float = Field(0.0, ge=0, le=1, description="fraction of the learning rate at which the rise starts")
     clip: float | None = Field(None, gt=0, description="largest norm of the gradient; larger gradients are scaled down")
     average: float | None = Field(
-        None, gt=0, lt=1, description="evaluate a moving average of the weights with this decay"
+        None, gt=0, lt=1, description="evaluate a moving average of the weights, of this decay"
     )
     use_all: bool = Field(
-        True,
-        description="train solvers on the validation items too; they score every item out of "
-        "fold, so they need none held out",
+        True, description="train solvers on validation items too: they score out of fold and need none held out"
     )
     refit: bool | Literal["auto"] = Field(
-        "auto",
-        description="train again on training and validation items, for the number of epochs that "
-        "validation chose; auto: for feature vectors",
+        "auto", description="train again with validation items, for the chosen epochs; auto: for feature vectors"
     )
     fine_tune: bool = Field(False, description="train a pretrained encoder further, together with the head")
     patience: int | None = Field(None, ge=1, description="stop after this many epochs without a better validation mAP")
@@ -193,9 +162,7 @@ class Train(Section):
         "32-true", description="numerical precision: 32-true, 64-true, bf16-mixed or 16-mixed"
     )
     save_every: int | None = Field(
-        None,
-        ge=1,
-        description="number of steps between checkpoints; default: at the end of epochs, at least 10 s apart",
+        None, ge=1, description="steps between checkpoints; default: at the end of epochs, at least 10 s apart"
     )
 
     @model_validator(mode="before")
@@ -229,15 +196,12 @@ class Config(Section):
     sampler: Chosen = Chosen()
     train: Train = Train()
     group_edges: tuple[int, int] = Field(
-        (20, 100),
-        description="numbers of training positives that separate the groups: tail < first <= medium < second <= head",
+        (20, 100), description="training positives that separate groups: tail < first <= medium < second <= head"
     )
     propensity: tuple[float, float] = Field(
         (0.55, 1.5), description="A and B of PSP@k, for very many labels (docs/large-labels.md)"
     )
-    least_frequent: tuple[int, ...] = Field(
-        (3, 5), description="values of K for which metrics are also averaged over the K rarest labels"
-    )
+    least_frequent: tuple[int, ...] = Field((3, 5), description="K: metrics are also averaged over the K rarest labels")
     effort: Literal["quick", "default", "best"] = Field(
         "default", description="how much a solver tries: quick is logistic regression alone, best uses more folds"
     )
