@@ -74,7 +74,7 @@ def test_what_scores_every_label_says_that_it_does_not_go(folder, monkeypatch):
         raretag(
             "train", "--data", folder / "big.svm", "--method", "centroids", "--devices", "2", "--out", folder / "two"
         )
-    monkeypatch.setattr("raretag.recommend.race.MANY_LABELS", 40)
+    monkeypatch.setattr("raretag.core.ranker.MANY_LABELS", 40)
     with pytest.raises(UserError, match="`raretag train` chooses a ranker"):
         recommend(str(folder / "big.svm"))
 

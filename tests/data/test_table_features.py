@@ -15,7 +15,8 @@ from raretag.core.errors import UserError
 from raretag.data.inputs.described import inputs_from
 from raretag.data.inputs.features import Features, Scale
 from raretag.data.table import Table
-from raretag.engine.prepare import build_fabric, prepare
+from raretag.engine.batches import build_fabric
+from raretag.engine.prepare import prepare
 from support.written_tables import csv, labelled
 
 

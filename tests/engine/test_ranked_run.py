@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -11,7 +15,7 @@ from safetensors import safe_open
 from scipy import sparse
 
 import raretag
-from raretag.config.settings import compose
+from raretag.config.settings import checked, compose, read
 from raretag.core.errors import UserError
 from raretag.core.listener import Listener
 from raretag.data.inputs.features import Features
@@ -50,11 +54,11 @@ def trained(files):
 
 
 def test_the_size_chooses_a_ranker_and_says_so(files, monkeypatch):
-    monkeypatch.setattr("raretag.engine.auto.MANY_LABELS", 40)
+    monkeypatch.setattr("raretag.core.ranker.MANY_LABELS", 40)
     said = []
     record = run(compose(None, [], str(files / "train.svm")), None, message=said.append)
     assert record["method"]["ranks"]
-    assert any("labels are too many to score them all" in line.lower() for line in said)
+    assert any("too many labels to score all of them" in line for line in said)
     named = compose(None, [], str(files / "train.svm"), method__name="logistic_regression")
     assert run(named, None)["method"]["solves"]
 
@@ -176,6 +180,49 @@ def test_a_stopped_run_does_not_rank_its_held_out_items_again(files, tmp_path, m
     assert run(config, tmp_path / "stopped", resume=True) == whole
     assert fits == [270, 300, 0, 300]
     assert not (tmp_path / "stopped" / ranked.STAGE).exists()
+
+
+MORTAL = '''
+import os
+import raretag.ranking.ridge_centroids as it
+
+
+class Mortal(it.RidgeCentroids):
+    """Gets a signal in the middle of one of its fits."""
+
+    def _chosen(self, *rest):
+        Mortal.fits = getattr(Mortal, "fits", 0) + 1
+        if os.environ.get("MORTAL") and Mortal.fits == int(os.environ["MORTAL"].split()[0]):
+            os.kill(os.getpid(), int(os.environ["MORTAL"].split()[1]))
+        return super()._chosen(*rest)
+'''
+
+
+def test_a_run_that_was_killed_ends_as_one_that_never_stopped(files, tmp_path, monkeypatch):
+    (tmp_path / "mortal.py").write_text(MORTAL)
+    monkeypatch.syspath_prepend(tmp_path)
+    whole = run(compose(None, [], str(files / "train.svm"), method__name="mortal:Mortal"), tmp_path / "whole")
+    command = [sys.executable, "-m", "raretag", "train", "--data", files / "train.svm", "--method", "mortal:Mortal"]
+    path = os.pathsep.join([str(tmp_path), *sys.path])
+    for number, fit, code in ((signal.SIGKILL, 1, -9), (signal.SIGTERM, 2, 143)):
+        folder = tmp_path / f"stopped in {fit}"
+        settings = {**os.environ, "PYTHONPATH": path, "MORTAL": f"{fit} {int(number)}"}
+        ended = subprocess.run([*command, "--out", folder], env=settings, capture_output=True, text=True)
+        assert ended.returncode == code, ended.stderr
+        assert (folder / ranked.STAGE).exists() == (fit == 2)  # before that, a run begins anew
+        assert not (folder / "model.safetensors").exists()
+        assert run(checked(read(folder / "config.yaml")), folder, resume=True) == whole
+        for name in ("model.safetensors", "labels.safetensors", "evidence.safetensors"):
+            assert (folder / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
+
+
+def test_auto_on_several_devices_uses_one_of_them(files, monkeypatch):
+    monkeypatch.setattr("raretag.core.ranker.MANY_LABELS", 40)
+    said = []
+    record = run(compose(None, [], str(files / "train.svm"), train__devices=2), None, message=said.append)
+    assert record["method"]["ranks"]
+    assert record["config"]["train"]["devices"] == 1
+    assert any("is fitted by one process: one device is used" in line for line in said)
 
 
 def test_several_processes_are_refused_before_they_start(files):

@@ -8,18 +8,21 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 import raretag
-from raretag.config.settings import checked
+from raretag.config.settings import checked, compose
 from raretag.core.listener import Listener
 from raretag.engine.run import run
+from support.many_labels import words_and_labels, write_svm
 
 pytest.importorskip("ray")
 pytestmark = [pytest.mark.integration, pytest.mark.filterwarnings("ignore")]
 
 SETTINGS = {
-    "data": {"name": "digits"},
+    "data": {"name": "digits", "hide": "ppl", "keep": 0.6},
     "method": {"name": "partial_label_masking"},
+    "sampler": {"name": "class_aware"},
     "model": {"name": "mlp"},
     "train": {"epochs": 2, "batch_size": 128, "precision": "64-true", "accelerator": "cpu", "save_every": 1},
     "log": "none",
@@ -90,6 +93,36 @@ class Lossy:
     def end(self, numbers):
         pass
 '''
+
+
+@pytest.mark.parametrize("method", ["blend", "logistic_regression"])
+def test_folds_and_blocks_of_labels_as_tasks_give_the_model_of_one_process(method, tmp_path, monkeypatch):
+    """To the bit: a task has one thread, and so has the process here."""
+    from raretag.integrations import ray as on_ray
+
+    monkeypatch.setattr("raretag.solvers.newton.CACHE", 1200)  # blocks of 10 labels, 120 columns each
+    write_svm(tmp_path / "my.svm", *words_and_labels())
+    changes = ["data.hide=ppl", "data.keep=0.6", "data.test=0.2", "train.devices=2"]
+    config = compose(None, changes, str(tmp_path / "my.svm"), method__name=method)
+    calls = []
+    mapper = on_ray.on_ray(2)
+
+    def counted(function, shared, parts):
+        calls.append(len(parts))
+        return mapper(function, shared, parts)
+
+    monkeypatch.setattr(on_ray, "on_ray", lambda workers: counted)
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        run(checked({**config.model_dump(), "train": {}}), tmp_path / "one", listener=Listener())
+        on_ray.train_on_ray(config, tmp_path / "two")
+    finally:
+        torch.set_num_threads(threads)
+    assert max(calls) == 4 * (5 if method == "blend" else 3)  # blocks x folds
+    one, two = ((tmp_path / name / "model.safetensors").read_bytes() for name in ("one", "two"))
+    assert one == two
+    assert numbers(tmp_path / "one") == numbers(tmp_path / "two")
 
 
 def test_a_sweep_with_ray_tune(tmp_path):

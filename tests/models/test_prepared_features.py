@@ -11,7 +11,8 @@ from raretag.config.settings import compose
 from raretag.data.arrays import from_arrays
 from raretag.data.dataset import TensorInputs
 from raretag.data.inputs.features import Features
-from raretag.engine.prepare import build_fabric, prepare
+from raretag.engine.batches import build_fabric
+from raretag.engine.prepare import prepare
 from raretag.models import scaling
 from raretag.models.scaling import resolve_rule
 

@@ -16,8 +16,9 @@ import torch
 from raretag.config.settings import compose
 from raretag.core import processes, registry
 from raretag.core.listener import Listener
+from raretag.engine.batches import build_fabric
 from raretag.engine.fit import fit
-from raretag.engine.prepare import build_fabric, prepare
+from raretag.engine.prepare import prepare
 from raretag.engine.run import solve
 
 warnings.filterwarnings("ignore")

@@ -22,8 +22,9 @@ from raretag.core.listener import SILENT
 from raretag.core.solver import Solver, solver_named
 from raretag.data.dataset import DataSet
 from raretag.data.sources import load
+from raretag.engine.batches import build_fabric
 from raretag.engine.fit import fit
-from raretag.engine.prepare import build_fabric, prepare
+from raretag.engine.prepare import prepare
 from raretag.engine.run import run
 
 

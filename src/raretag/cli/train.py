@@ -155,7 +155,7 @@ def train(
     try:
         found = run_with_bar(settings, folder, **options)
     except (KeyboardInterrupt, stopping.Stopped) as stopped:
-        kept = (folder / "last.ckpt").is_file()
+        kept = any((folder / name).is_file() for name in ("last.ckpt", "held_out.safetensors"))
         screen(error=True).print(
             way_on if kept else f"{way_on} from the beginning: a solver keeps nothing of an unfinished fit"
         )

@@ -20,6 +20,11 @@ def rank() -> int:
     return dist.get_rank() if dist.is_available() and dist.is_initialized() else 0
 
 
+def started_by_others() -> bool:
+    """Whether torchrun, a cluster or an earlier process of the run has started this one."""
+    return any(name in os.environ for name in ("RANK", "LOCAL_RANK", "SLURM_PROCID"))
+
+
 def join_again(backend: str) -> None:
     """Form the group of processes of a torchrun that has begun again.
 

@@ -17,8 +17,11 @@ from numpy.typing import NDArray
 from scipy import sparse
 from torch import Tensor
 
+from raretag.core import registry
 from raretag.core.listener import SILENT, Listener
 
+MANY_LABELS = 2000  # from here on they are ranked, not scored one by one
+SOME_LABELS, WORK = 1000, 2**22  # from here on, where scoring takes a minute and ranking some seconds
 NONE = -1  # in `Ranked.labels`: there are no more; its score is -inf
 
 
@@ -94,6 +97,23 @@ class Ranker(ABC):
     def learned(self) -> dict[str, Any]:
         """What a reader of the record may want to know, ready for JSON: sizes, what was chosen."""
         return {}
+
+
+def are_many(items: int, labels: int, columns: int) -> bool:
+    """Whether `auto` ranks the labels of such data. A line per label takes steps in N + D numbers for each of them.
+
+    >>> are_many(12_000, 1_000, 500), are_many(12_000, 999, 500), are_many(1_000, 1_500, 500), are_many(10, 2_000, 5)
+    (True, False, False, True)
+    """
+    return labels >= MANY_LABELS or (labels >= SOME_LABELS and labels * (items + columns) > WORK)
+
+
+def is_ranker(name: str) -> bool:
+    """Whether the name of a method stands for a ranker, of this package or of one's own."""
+    if ":" not in name:
+        return registry.room_of("methods", name) == "ranking"
+    found = registry.find("methods", name)
+    return isinstance(found, type) and issubclass(found, Ranker)
 
 
 def best_of(scores: NDArray[np.float32], k: int) -> Ranked:

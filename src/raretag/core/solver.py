@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from types import MappingProxyType
 from typing import Any
 
@@ -14,6 +16,30 @@ from raretag.core.listener import Listener
 from raretag.core.targets import Targets
 
 Features = Callable[[], Iterator[tuple[Any, Targets]]]  # goes through this process's share of the training items
+# f(shared, part) for each part, in their order. `shared` is large and the same for many calls, parts are small.
+Mapper = Callable[[Callable[[Any, Any], Any], Any, Sequence[Any]], Iterator[Any]]
+
+
+def one_after_another(function: Callable[[Any, Any], Any], shared: Any, parts: Sequence[Any]) -> Iterator[Any]:
+    return (function(shared, part) for part in parts)
+
+
+_MAPPER: ContextVar[Mapper] = ContextVar("mapper", default=one_after_another)
+
+
+def mapped(function: Callable[[Any, Any], Any], shared: Any, parts: Sequence[Any]) -> Iterator[Any]:
+    """Parts of a fit that do not depend on each other, such as folds and blocks of labels; `function` has a name."""
+    return _MAPPER.get()(function, shared, parts)
+
+
+@contextmanager
+def mapping_with(mapper: Mapper) -> Iterator[None]:
+    """While this lasts, solvers leave such parts to someone else: the workers of a cluster, say."""
+    before = _MAPPER.set(mapper)
+    try:
+        yield
+    finally:
+        _MAPPER.reset(before)
 
 
 class Solver(ABC):

@@ -11,20 +11,19 @@ from typing import Any
 import torch
 
 from raretag.config.settings import Config, Train
-from raretag.core import registry
 from raretag.core.listener import Listener
 from raretag.core.method import Method
 from raretag.core.protocols import Inputs, blocks_of
-from raretag.core.ranker import Ranker
+from raretag.core.ranker import Ranker, are_many, is_ranker
 from raretag.core.solver import Solver, solver_named
 from raretag.data.dataset import DataSet
+from raretag.data.sources import load
 from raretag.models.scaling import resolve_rule
 
-ENTRIES = 2**28  # items x labels: scores out of fold take four bytes for each, a few times over
-WEIGHTS = 2**28  # labels x columns: four bytes for each, a few times over
+ENTRIES = 2**27  # items x labels: 35 bytes each for scores out of fold and what is made of them, 5 GB
+WEIGHTS = 2**27  # labels x columns: four bytes for each, a few times over
 # On what and where, not how it trains.
 BESIDES = {"devices", "nodes", "accelerator", "precision", "workers", "use_all", "refit", "fine_tune"}
-MANY_LABELS = 2000  # from here on labels are ranked
 SOLVER, RANKER = "blend", "ridge_centroids"  # for feature vectors; for those with very many labels
 
 
@@ -39,20 +38,45 @@ def choose_method(config: Config, data: DataSet, listener: Listener, *, own_mode
     inputs = data.train.inputs.batch(torch.arange(1))
     labels = data.train.labels
     stepwise = is_stepwise(config, own_model=own_model)
-    entries, weights = len(labels) * labels.labels, labels.labels * inputs[0].numel()
-    if not stepwise and inputs.ndim == 2 and labels.labels >= MANY_LABELS:
-        name = RANKER
-    elif not stepwise and inputs.ndim == 2 and entries <= ENTRIES and weights <= WEIGHTS:
-        name = SOLVER
-    elif config.method.options or bool(labels.statistics(cooccurrence=False).negatives.any()):
+    name = None if stepwise else unstepped(data)
+    if name is None and (config.method.options or bool(labels.statistics(cooccurrence=False).negatives.any())):
         name = "binary_cross_entropy"
-    else:
+    elif name is None:
         name = "assume_negative"
     size = f"{len(labels):,} items x {labels.labels:,} labels, {inputs[0].numel():,} numbers per item"
     listener.message(
         f"no method was named, so {name} was chosen. {reason_for(name, config, stepwise, inputs.ndim, size)}"
     )
     return config.model_copy(update={"method": config.method.model_copy(update={"name": name})})
+
+
+def unstepped(data: DataSet) -> str | None:
+    """The solver or the ranker for this data; None: a network learns from it step by step."""
+    inputs, labels = data.train.inputs.batch(torch.arange(1)), data.train.labels
+    if inputs.ndim != 2:
+        return None
+    if are_many(len(labels), labels.labels, inputs[0].numel()):
+        return RANKER
+    entries, weights = len(labels) * labels.labels, labels.labels * inputs[0].numel()
+    return SOLVER if entries <= ENTRIES and weights <= WEIGHTS else None
+
+
+def without_steps(config: Config, data: DataSet | None = None, *, own_model: bool = False) -> str | None:
+    """The solver or the ranker that `auto` stands for, if it does; the data is read for that, unless it is given."""
+    if is_stepwise(config, own_model=own_model):
+        return None
+    return unstepped(load(with_all_teaching(config, True).data, config.seed) if data is None else data)
+
+
+def on_one_device(config: Config, data: DataSet | None, listener: Listener, *, own_model: bool) -> Config:
+    """A run on several devices: on one of them if `auto` stands for a ranker, which one process fits.
+
+    To know that, the data is read before other processes are started.
+    """
+    if config.method.name != "auto" or without_steps(config, data, own_model=own_model) != RANKER:
+        return config
+    listener.message(f"{RANKER}, which suits so many labels, is fitted by one process: one device is used")
+    return config.model_copy(update={"train": config.train.model_copy(update={"devices": 1, "nodes": 1})})
 
 
 def reason_for(name: str, config: Config, stepwise: bool, dimensions: int, size: str) -> str:
@@ -147,7 +171,7 @@ def all_will_teach(config: Config, method: Method | Solver | Ranker | None, *, o
         if is_stepwise(config, own_model=own_model):
             return False
         name = SOLVER
-    if registry.room_of("methods", name) == "ranking":
+    if is_ranker(name):
         return config.train.use_all
     solver = solver_named(name)
     return config.train.use_all and solver is not None and solver.cross_fits

@@ -1,23 +1,33 @@
 """The rows of each step and their inputs, and what a model gives for all items.
 
 The batch of all processes is the same for any number of them: each takes every n-th row.
+
+At the end, the processes themselves. Loading Lightning Fabric takes a second and 150 MB. One process needs nothing of
+it until a network is trained or a device is asked for, and a ranker does neither.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
-from typing import Any
+from contextlib import AbstractContextManager, nullcontext
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, cast
 
 import torch
-from lightning_fabric import Fabric
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, Dataset
 
+from raretag.config.settings import Train
 from raretag.core import processes
+from raretag.core.errors import UserError
 from raretag.core.protocols import Inputs
 from raretag.core.targets import Targets
 from raretag.data.dataset import Items
 from raretag.models.scaling import sparse_features
+
+if TYPE_CHECKING:
+    from lightning_fabric import Fabric
 
 
 def cut(order: Tensor, size: int) -> list[Tensor]:
@@ -109,3 +119,60 @@ def features_of(
         targets = items.labels.targets(rows).to(fabric.device)
         x = sparse_features(backbone, items.inputs, rows) if keep_sparse else None
         yield backbone(placed(fabric, model, items.inputs.batch(rows))) if x is None else x, targets
+
+
+def build_fabric(train: Train) -> Fabric:
+    """One process, several that Fabric starts (`devices`), or those that torchrun or a cluster has started."""
+    few = train.devices * train.nodes == 1 and train.accelerator in (
+        "auto",
+        "cpu",
+    )  # others may not be there: found now
+    if few and not processes.started_by_others():
+        return cast("Fabric", OneProcess(train))
+    started = int(os.environ.get("LOCAL_WORLD_SIZE", "0"))
+    return made(train, started or train.devices, int(os.environ["WORLD_SIZE"]) // started if started else train.nodes)
+
+
+def made(train: Train, devices: int, nodes: int) -> Fabric:
+    from lightning_fabric import Fabric
+    from lightning_fabric.strategies.ddp import DDPStrategy
+
+    try:
+        return Fabric(
+            accelerator=train.accelerator,
+            devices=devices,
+            num_nodes=nodes,
+            precision="32-true" if train.precision == "64-true" else train.precision,  # see `assembled`
+            # Buffers are the same on every process by construction; sending them each step would only cost time.
+            strategy=DDPStrategy(broadcast_buffers=False) if devices * nodes > 1 else "auto",
+        )
+    except (RuntimeError, ValueError) as error:
+        raise UserError(f"train.accelerator={train.accelerator}, {devices} devices: {error}") from None
+
+
+class OneProcess:
+    """A Fabric of one process, made when something needs more of it than the answers that one process always gives."""
+
+    is_global_zero, global_rank, world_size = True, 0, 1
+
+    def __init__(self, train: Train) -> None:
+        self._train = train
+
+    @cached_property
+    def _whole(self) -> Any:
+        return made(self._train, 1, 1)
+
+    def launch(self) -> None:
+        pass
+
+    def barrier(self) -> None:
+        pass
+
+    def broadcast(self, value: Any) -> Any:
+        return value
+
+    def rank_zero_first(self) -> AbstractContextManager[None]:
+        return nullcontext()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._whole, name)

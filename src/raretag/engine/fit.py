@@ -7,11 +7,9 @@ import math
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
-from lightning_fabric import Fabric
-from lightning_fabric.wrappers import _FabricModule
 from torch import Tensor, nn
 
 from raretag.config.settings import Train
@@ -25,6 +23,10 @@ from raretag.core.targets import Targets
 from raretag.data.dataset import Items
 from raretag.engine.batches import cut, features_of, inputs_of, placed, share
 from raretag.labels.store import LabelStore
+
+if TYPE_CHECKING:
+    from lightning_fabric import Fabric
+    from lightning_fabric.wrappers import _FabricModule
 
 
 @dataclass(slots=True)

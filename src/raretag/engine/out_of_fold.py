@@ -24,9 +24,10 @@ from raretag.core.listener import SILENT, Listener, Step
 from raretag.core.ranker import Ranked
 from raretag.data.dataset import DataSet
 from raretag.data.fingerprint import fingerprint
+from raretag.engine.batches import build_fabric
 from raretag.engine.encode import choose_encoder, encoded
 from raretag.engine.fit import fit
-from raretag.engine.prepare import Begun, Prepared, build_fabric, build_learner, prepare
+from raretag.engine.prepare import Begun, Prepared, build_learner, prepare
 from raretag.engine.ranked import KEPT, with_scale
 from raretag.engine.run import learn, solve
 from raretag.labels.split import split

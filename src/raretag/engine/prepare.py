@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import torch
-from lightning_fabric import Fabric
-from lightning_fabric.strategies.ddp import DDPStrategy
 from torch import Tensor, nn
 
 from raretag.config.settings import Config, Train
@@ -19,7 +16,7 @@ from raretag.core.errors import UserError
 from raretag.core.listener import SILENT, Listener
 from raretag.core.method import Method, make_method
 from raretag.core.protocols import CountsCorrections, Sampler
-from raretag.core.ranker import Ranker
+from raretag.core.ranker import Ranker, is_ranker
 from raretag.core.solver import Solver, solver_named
 from raretag.core.targets import LabelStatistics
 from raretag.data.dataset import DataSet, Items
@@ -47,6 +44,8 @@ from raretag.runs.card import RawInputs
 from raretag.runs.cost import Cost
 
 if TYPE_CHECKING:
+    from lightning_fabric import Fabric
+
     from raretag.metrics.outside import Outside
 
 
@@ -227,7 +226,7 @@ def about_encoder(encoder: nn.Module) -> dict[str, str]:
 def build_learner(config: Config, labels: LabelStore) -> Method | Solver | Ranker:
     """The method, the solver or the ranker that the configuration names."""
     name, options = config.method.name, config.method.options
-    if registry.room_of("methods", name) == "ranking":
+    if is_ranker(name):
         ranker: Ranker = registry.build("ranking", name, options, kind=Ranker, seed=config.seed, effort=config.effort)
         return ranker
     if solver_named(name) is not None:
@@ -281,29 +280,6 @@ def check_method(method: Method, config: Config, model: nn.Module) -> None:
                 f"'{name}' has a stage that trains '{stage.trains}', but the model has none such; "
                 f"leave head and branches to the method (it wants the head '{method.head}')"
             )
-
-
-def build_fabric(train: Train) -> Fabric:
-    """One process, several that Fabric starts (`devices`), or those that torchrun or a cluster has started."""
-    started = int(os.environ.get("LOCAL_WORLD_SIZE", "0"))
-    devices = started or train.devices
-    nodes = int(os.environ["WORLD_SIZE"]) // started if started else train.nodes
-    try:
-        return make_fabric(train, devices, nodes)
-    except (RuntimeError, ValueError) as error:
-        raise UserError(f"train.accelerator={train.accelerator}, {devices} devices: {error}") from None
-
-
-def make_fabric(train: Train, devices: int, nodes: int) -> Fabric:
-    many = devices * nodes > 1
-    return Fabric(
-        accelerator=train.accelerator,
-        devices=devices,
-        num_nodes=nodes,
-        precision="32-true" if train.precision == "64-true" else train.precision,  # see prepare
-        # Buffers are the same on every process by construction; sending them each step would only cost time.
-        strategy=DDPStrategy(broadcast_buffers=False) if many else "auto",
-    )
 
 
 @torch.no_grad()

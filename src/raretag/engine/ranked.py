@@ -10,12 +10,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
+import torch.distributed as dist
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
@@ -118,6 +120,10 @@ def check(begun: Begun) -> None:
     """What does not go with a ranker is said before anything is fitted."""
     name, config = begun.config.method.name, begun.config
     if processes.count() > 1:
+        if processes.rank() > 0:  # the first one says why; when it has gone, waiting for it fails
+            with suppress(RuntimeError):
+                dist.barrier()
+            raise SystemExit(2)
         raise UserError(one_process(name))
     if config.encoder.name not in ("none", "auto"):
         raise UserError(f"{name} reads vectors and texts as they are; leave out encoder.name={config.encoder.name}")

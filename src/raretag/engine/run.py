@@ -20,11 +20,12 @@ from raretag.core.files import replacing
 from raretag.core.listener import PRINTING, Listener, Step
 from raretag.core.method import Method
 from raretag.core.protocols import Logger
-from raretag.core.ranker import Ranker
+from raretag.core.ranker import Ranker, is_ranker
 from raretag.core.solver import Solver
 from raretag.data.dataset import DataSet, Items
 from raretag.engine import checkpoint
-from raretag.engine.batches import features_of
+from raretag.engine.auto import on_one_device
+from raretag.engine.batches import build_fabric, features_of
 from raretag.engine.checkpoint import Best
 from raretag.engine.fine_tune import fine_tune
 from raretag.engine.fit import Training, fit, stage_of
@@ -37,7 +38,7 @@ from raretag.engine.measure import (
     solved_row,
     validation_logits,
 )
-from raretag.engine.prepare import Prepared, assembled, begin, build_fabric
+from raretag.engine.prepare import Prepared, assembled, begin
 from raretag.engine.ranked import one_process, run_ranked
 from raretag.engine.refit import fit_again, with_refit_decided
 from raretag.runs import evidence
@@ -90,10 +91,13 @@ def run_alone(
     listener: Listener,
 ) -> Run:
     """The same for the only writer of the folder."""
-    if config.train.devices * config.train.nodes > 1 and registry.room_of("methods", config.method.name) == "ranking":
+    if config.train.devices * config.train.nodes > 1 and is_ranker(config.method.name):
         raise UserError(one_process(config.method.name))
+    if config.train.devices * config.train.nodes > 1 and method is None and not processes.started_by_others():
+        config = on_one_device(config, data, listener, own_model=model is not None)
     fabric = build_fabric(config.train)
-    processes.join_again("nccl" if fabric.device.type == "cuda" else "gloo")
+    if processes.started_by_others():
+        processes.join_again("nccl" if fabric.device.type == "cuda" else "gloo")
     fabric.launch()
     first = fabric.is_global_zero
     listener = listener if first else Listener()

@@ -10,9 +10,8 @@ arXiv:2202.10054: a head with random weights pulls an encoder away from what it 
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from lightning_fabric import Fabric
 from torch import nn
 
 from raretag.config.settings import Config, FineTune, Method, Train
@@ -24,6 +23,9 @@ from raretag.core.solver import Solver
 from raretag.data.dataset import DataSet
 from raretag.data.inputs.tokens import KIND
 from raretag.engine.batches import features_of
+
+if TYPE_CHECKING:
+    from lightning_fabric import Fabric
 
 BACKBONE = "text_transformer"
 TRAINING: dict[str, Any] = {  # what is not set; rates as usual for encoders of this kind

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from raretag.config.settings import Config, checked
 from raretag.core.lazy import needed
+from raretag.core.solver import Mapper, mapping_with, solver_named
 from raretag.integrations import sweep
 from raretag.integrations.sweep import Range, Space, Trial
 from raretag.runs.folder import Resume
@@ -40,8 +41,17 @@ def train_on_ray(
 ) -> None:
     """Train in `config.train.devices` workers of the cluster; the folder is written as by any other run.
 
+    A solver runs here, and its folds and blocks of labels are solved by the workers.
+
     `python_path` is where methods and loggers of one's own are found on the workers; default: the current folder.
     """
+    config, workers = solved_here(config)
+    if workers:
+        from raretag.engine.run import run
+
+        with mapping_with(on_ray(workers)):
+            run(config, folder, resume=resume, overwrite=overwrite, data_changed=data_changed)
+        return
     start()
     train: Any = needed("ray.train", "ray", "--on ray")
     torch_train: Any = needed("ray.train.torch", "ray", "--on ray")
@@ -65,6 +75,44 @@ def train_on_ray(
         ),
     )
     trainer.fit()
+
+
+def solved_here(config: Config) -> tuple[Config, int]:
+    """A solver's settings for this process, and how many workers help it; 0 for a method that learns by steps."""
+    from raretag.core.ranker import is_ranker
+    from raretag.engine.auto import without_steps
+
+    workers = config.train.devices
+    name = without_steps(config) if config.method.name == "auto" else config.method.name
+    if name is None or (solver_named(name) is None and not is_ranker(name)):
+        return config, 0
+    return config.model_copy(update={"train": config.train.model_copy(update={"devices": 1, "nodes": 1})}), workers
+
+
+def on_ray(workers: int) -> Mapper:
+    """Parts of a fit as tasks of the cluster, so many at once; a lost one is begun again, three times at most."""
+    ray, kept = start(), dict[int, tuple[Any, Any]]()
+    task = ray.remote(num_cpus=1, max_retries=RESTARTS)(called)
+
+    def mapper(function: Callable[[Any, Any], Any], shared: Any, parts: Sequence[Any]) -> Iterator[Any]:
+        if id(shared) not in kept:
+            kept.clear()  # one fit at a time
+            kept[id(shared)] = (shared, ray.put(shared))  # sent once, read by every task; the first keeps the number
+        asked, busy = [], list[Any]()
+        for part in parts:
+            if len(busy) == workers:
+                _, busy = ray.wait(busy)
+            asked.append(task.remote(function, kept[id(shared)][1], part))
+            busy.append(asked[-1])
+        for one in asked:
+            yield ray.get(one)
+
+    return mapper
+
+
+def called(function: Callable[[Any, Any], Any], shared: Any, part: Any) -> Any:
+    """On a worker."""
+    return function(shared, part)
 
 
 def worker(given: Mapping[str, Any]) -> None:

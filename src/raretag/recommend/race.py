@@ -31,10 +31,10 @@ from torch import Tensor
 from raretag.config.settings import Config, compose
 from raretag.core.errors import UserError
 from raretag.core.listener import SILENT, Listener, Step
+from raretag.core.ranker import are_many
 from raretag.core.targets import Targets
 from raretag.data.dataset import DataSet
 from raretag.data.sources import load
-from raretag.engine.auto import MANY_LABELS
 from raretag.engine.encode import choose_encoder
 from raretag.engine.out_of_fold import train_without, with_features
 from raretag.labels.split import split
@@ -97,7 +97,8 @@ def recommend(
     config = compose(None, list(changes), name)
     loaded = load(config.data, config.seed) if isinstance(data, str) else data
     labels = loaded.train.labels.labels
-    if labels >= MANY_LABELS:
+    inputs = loaded.train.inputs.batch(torch.arange(1))
+    if are_many(len(loaded.train), labels, inputs.numel() if inputs.ndim == 2 else 0):
         raise UserError(
             f"the {labels:,} labels are ranked, and methods that score every label do not race for them; "
             "`raretag train` chooses a ranker"

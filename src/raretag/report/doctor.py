@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import beta
 
+from raretag.core.ranker import are_many
 from raretag.report.study import ENOUGH, GROUPS, Study
 
 OFTEN, SELDOM = 1.5, 0.67  # predicted positives over true ones
@@ -19,7 +20,7 @@ AUTO = ("sampler.name=auto", "head.name=auto", "branches.name=auto")  # what ano
 GAIN = 0.03  # of F1 by other thresholds, from which it is worth mentioning
 GAP = 0.05  # between head and tail, of how often a positive outranks a negative
 MOVED = 0.03  # of validation mAP
-BLEND_ENTRIES, BLEND_LABELS = 2**28, 2000  # items x labels, labels: from there on `raretag train` chooses otherwise
+BLEND_ENTRIES = 2**27  # items x labels: from there on `raretag train` chooses otherwise
 
 
 @dataclass(frozen=True)
@@ -274,11 +275,11 @@ def again(study: Study, *changes: str, method: str | None = None) -> str:
 def for_rare(study: Study) -> str:
     """Feature vectors: what `raretag train` would choose, then more labels. Others: the sampler, then the loss."""
     config = study.record["config"]
-    entries = study.record["data"]["items"]["train"] * len(study.labels)
+    items, labels = study.record["data"]["items"]["train"], len(study.labels)
     if study.method in ("blend", "committee"):
         return shlex.join(["raretag", "review", str(study.path)]) if study.labels_may_be_missing else ""
     if study.solved or config["model"]["name"] == "mlp":
-        fits = entries <= BLEND_ENTRIES and len(study.labels) < BLEND_LABELS
+        fits = items * labels <= BLEND_ENTRIES and not are_many(items, labels, 0)
         return again(study, "model.layers=0", method="blend") if fits else ""
     if config["sampler"]["name"] == "uniform":
         return again(study, "sampler.name=class_aware")

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from raretag.core import processes
 from raretag.core.listener import SILENT, Listener
+from raretag.core.solver import mapped
 from raretag.core.targets import Targets
 from raretag.solvers.folds import Judge, along_path
 from raretag.solvers.kernel import KernelRidge, centred_labels
@@ -124,38 +125,50 @@ class Line(Learner):
     def held_out(self, strength: float, listener: Listener) -> Tensor:
         task = self.task
         scores = torch.zeros(task.positive.shape)
-        for fold in range(task.folds):
-            held = task.fold == fold
-            for block in self.blocks():
-                start = self.starts.get((fold, block.start))
-                theta, z = self.solve(block, strength, ~held, start)
-                scores[held, block] = z[held]
-                if self.keeps:
-                    self.starts[fold, block.start] = theta
-            listener.progress((fold + 1) / task.folds)
+        places = [(fold, block) for fold in range(task.folds) for block in self.blocks()]
+        parts = [
+            Part(self.loss, self.balanced, strength, block, fold, self.starts.get((fold, block.start)))
+            for fold, block in places
+        ]
+        for done, ((fold, block), (theta, z)) in enumerate(zip(places, mapped(solved_part, task, parts), strict=True)):
+            scores[task.fold == fold, block] = z
+            if self.keeps:
+                self.starts[fold, block.start] = theta
+            listener.progress((done + 1) / len(places))
         return scores
 
     def fitted(self, strength: float) -> Fitted:
         self.starts.clear()
-        theta = torch.cat([self.solve(block, strength, tolerance=1e-3)[0].T for block in self.blocks()])
+        parts = [Part(self.loss, self.balanced, strength, block) for block in self.blocks()]
+        theta = torch.cat([found.T for found, _ in mapped(solved_part, self.task, parts)])
         return Fitted(theta[:, :-1].contiguous(), theta[:, -1].contiguous())
 
     def blocks(self) -> list[slice]:
         return list(label_blocks(self.task.labels, self.task.products.columns, self.task.products.items))
 
-    def solve(
-        self,
-        block: slice,
-        strength: float,
-        rows: Tensor | None = None,
-        start: Tensor | None = None,
-        tolerance: float = 1e-2,
-    ) -> tuple[Tensor, Tensor]:
-        task = self.task
-        y = task.positive[:, block].float()
-        counted = None if task.counted is None else task.counted[:, block]
-        weight = loss_weights(y, counted, rows, balanced=self.balanced)
-        return minimise(task.products, y, weight, strength * task.products.unit, self.loss, start, tolerance)
+
+@dataclass(frozen=True)
+class Part:
+    """Labels of a line that are solved together, without the items of a fold or with all of them."""
+
+    loss: Loss
+    balanced: bool
+    strength: float
+    block: slice
+    fold: int | None = None
+    start: Tensor | None = None
+
+
+def solved_part(task: Task, part: Part) -> tuple[Tensor, Tensor]:
+    """theta [D + 1, B], and the logits of the items of the fold, or of none."""
+    held = task.fold == -1 if part.fold is None else task.fold == part.fold
+    y = task.positive[:, part.block].float()
+    counted = None if task.counted is None else task.counted[:, part.block]
+    weight = loss_weights(y, counted, None if part.fold is None else ~held, balanced=part.balanced)
+    tolerance = 1e-3 if part.fold is None else 1e-2
+    strength = part.strength * task.products.unit
+    theta, z = minimise(task.products, y, weight, strength, part.loss, part.start, tolerance)
+    return theta, z[held]
 
 
 class Kernel(Learner):

@@ -11,6 +11,7 @@ from torch import Tensor
 from raretag.core import chance
 from raretag.core.errors import UserError
 from raretag.core.listener import SILENT, Listener
+from raretag.core.solver import mapped
 from raretag.solvers.newton import Products, label_blocks, loss_weights, minimise
 
 STRENGTHS = (0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0)  # times the mean of |x|^2: K if rows have length 1
@@ -48,18 +49,21 @@ def choose(
         )
     fold = random_folds(len(positive), folds, seed)
     strengths = WIDE if by_fold else STRENGTHS
-    starts: list[Tensor | None] = [None] * folds
     products = Products(x)
+    places = [(k, block) for k in range(folds) for block in blocks_of(products, positive)]
+    starts: list[Tensor | None] = [None] * len(places)
+    shared = (products, positive, counted, fold)
     tried: list[float] = []
     best, held_out = strengths[0], torch.zeros_like(positive)
     for at, one in enumerate(strengths):
         z = torch.zeros_like(positive)
-        for k in range(folds):
-            starts[k], logits = solved_with_logits(
-                products, positive, products.unit * one, starts[k], 1e-2, counted, fold != k
-            )
-            z[fold == k] = logits[fold == k]
-            listener.progress((at * folds + k + 1) / (len(strengths) * folds))
+        parts = [
+            Block(block, products.unit * one, 1e-2, k, start) for (k, block), start in zip(places, starts, strict=True)
+        ]
+        for done, (theta, logits) in enumerate(mapped(solved_block, shared, parts)):
+            k, block = places[done]
+            starts[done], z[fold == k, block] = theta, logits
+            listener.progress((at * len(places) + done + 1) / (len(strengths) * len(places)))
         precision = fold_precision(z, positive, fold) if by_fold else float(mean_precision(z, positive))
         if not any(before >= precision for before in tried):
             best, held_out = one, z
@@ -70,33 +74,44 @@ def choose(
     return Choice(products.unit * best, by_strength, held_out)
 
 
+@dataclass(frozen=True)
+class Block:
+    """Labels that are solved together, without the items of a fold or with all of them."""
+
+    labels: slice
+    strength: float
+    tolerance: float
+    fold: int | None = None
+    start: Tensor | None = None
+
+
+def solved_block(shared: tuple[Products, Tensor, Tensor | None, Tensor], part: Block) -> tuple[Tensor, Tensor]:
+    """theta [D + 1, B], and the logits of the items of the fold, or of none.
+
+    A label that has no positives, or nothing else, gets its frequency as bias.
+    """
+    products, positive, counted, fold = shared
+    held = fold == (-1 if part.fold is None else part.fold)
+    y = positive[:, part.labels].contiguous()
+    odds = ((y.sum(0) + 0.5) / (len(y) - y.sum(0) + 0.5)).log()
+    counts = None if counted is None else counted[:, part.labels]
+    weight = loss_weights(y, counts, None if part.fold is None else ~held)
+    theta, z = minimise(products, y, weight, part.strength, "logistic", part.start, part.tolerance)
+    empty = (weight == 0).all(0)
+    theta[-1] = torch.where(empty, odds, theta[-1])
+    return theta, torch.where(empty, odds, z[held])
+
+
 def solved(x: Any, positive: Tensor, strength: float, tolerance: float = 1e-3, counted: Tensor | None = None) -> Tensor:
-    """theta [C, D + 1] of all labels; one that has no positives, or nothing else, gets its frequency as bias."""
-    return solved_with_logits(Products(x), positive, strength, None, tolerance, counted)[0].T.contiguous()
+    """theta [C, D + 1] of all labels, from all items."""
+    products = Products(x)
+    shared = (products, positive, counted, torch.zeros(len(positive), dtype=torch.int64))
+    parts = [Block(block, strength, tolerance) for block in blocks_of(products, positive)]
+    return torch.cat([theta for theta, _ in mapped(solved_block, shared, parts)], 1).T.contiguous()
 
 
-def solved_with_logits(
-    products: Products,
-    positive: Tensor,
-    strength: float,
-    start: Tensor | None = None,
-    tolerance: float = 1e-3,
-    counted: Tensor | None = None,
-    rows: Tensor | None = None,
-) -> tuple[Tensor, Tensor]:
-    """theta [D + 1, C] from the items that are in `rows` [N] bool, and the logits [N, C] of all items."""
-    parts, logits = [], []
-    odds = ((positive.sum(0) + 0.5) / (len(positive) - positive.sum(0) + 0.5)).log()
-    for block in label_blocks(positive.shape[1], products.columns, products.items):
-        y = positive[:, block].contiguous()
-        weight = loss_weights(y, None if counted is None else counted[:, block], rows)
-        begin = None if start is None else start[:, block]
-        theta, z = minimise(products, y, weight, strength, "logistic", begin, tolerance)
-        empty = (weight == 0).all(0)
-        theta[-1] = torch.where(empty, odds[block], theta[-1])
-        parts.append(theta)
-        logits.append(torch.where(empty, odds[block], z))
-    return torch.cat(parts, 1), torch.cat(logits, 1)
+def blocks_of(products: Products, positive: Tensor) -> list[slice]:
+    return list(label_blocks(positive.shape[1], products.columns, products.items))
 
 
 def mean_precision(z: Tensor, positive: Tensor) -> Tensor:

@@ -13,10 +13,10 @@ import numpy as np
 
 from raretag.config.settings import Config, checked, compose, data_of, put
 from raretag.config.settings import read as read_settings
-from raretag.core import registry
 from raretag.core.errors import UserError
 from raretag.core.listener import SILENT, Listener
 from raretag.core.protocols import PreviewsItems
+from raretag.core.ranker import is_ranker
 from raretag.data.dataset import DataSet
 from raretag.data.fingerprint import fingerprint, refuse_changed
 from raretag.data.sources import find_source, group_counts, load
@@ -172,7 +172,7 @@ def suggest_for(
     options = options or SuggestOptions()
     data = load(config.data, config.seed) if data is None else data
     members = groups(group_counts(data), config.group_edges)
-    if registry.room_of("methods", config.method.name) == "ranking":
+    if is_ranker(config.method.name):
         return list_ranked(
             ranked_out_of_fold(config, data, folder, folds=options.folds, listener=listener),
             data.train.labels,

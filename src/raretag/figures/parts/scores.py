@@ -16,7 +16,8 @@ from raretag.core import registry
 from raretag.core.errors import UserError
 from raretag.core.protocols import LabelsAlone
 from raretag.data.sources import find_source, hidden, load, long_tailed
-from raretag.engine.prepare import build_fabric, prepare
+from raretag.engine.batches import build_fabric
+from raretag.engine.prepare import prepare
 from raretag.figures.parts.runs import Run
 from raretag.labels.counts import groups
 from raretag.labels.store import LabelStore
