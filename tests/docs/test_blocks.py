@@ -95,9 +95,10 @@ images, dataset = Images(), Rows()
     "docs/prior.md": """
 import numpy as np, raretag
 X = np.random.default_rng(0).normal(size=(60, 3))
-Y = (X[:, :2] > 0.3).astype(float)
+seen = X[:, :2] + 1.5 * np.random.default_rng(2).normal(size=(60, 2))
+Y = (seen > 0.3).astype(float)
 Y[np.random.default_rng(1).random(Y.shape) < 0.3] = np.nan
-scores = np.where(X[:, :2] > 0.3, 0.9, 0.1)
+scores = np.where(seen > 0.3, 0.9, 0.1)
 X_new, new_scores = X[:5], scores[:5]
 """,
     "docs/suggestions.md": """
@@ -141,7 +142,8 @@ def made(tmp_path_factory):
         patch.setenv("RARETAG_CACHE", str(folder / "cache"))
         draw = np.random.default_rng(0)
         X = draw.normal(size=(60, 3))
-        tags = [";".join(tag for tag, x in zip(("sea", "boat"), row, strict=False) if x > 0.3) for row in X]
+        seen = X + 1.5 * np.random.default_rng(1).normal(size=X.shape)  # by outside scores; features know a part
+        tags = [";".join(tag for tag, x in zip(("sea", "boat"), row, strict=False) if x > 0.3) for row in seen]
         rows = [",".join(f"{x:.3f}" for x in row) for row in X]
         table = ["id,a,b,c,tags", *(f"{n},{row},{tag}" for n, (row, tag) in enumerate(zip(rows, tags, strict=True)))]
         Path("my.csv").write_text("\n".join(table))
@@ -154,7 +156,7 @@ def made(tmp_path_factory):
         Path("small.svm").write_text("\n".join(f"{n % 5},{n % 3} {n % 5 + 1}:1 {n % 3 + 6}:0.5" for n in range(40)))
         scores = [
             f"{n},{tag},{0.5 + 0.1 * x:.3f}"
-            for n, row in enumerate(X)
+            for n, row in enumerate(seen)
             for tag, x in zip(("sea", "boat"), row, strict=False)
         ]
         Path("new-scores.csv").write_text("\n".join(["item,label,score", *scores]))
