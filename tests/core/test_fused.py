@@ -40,11 +40,6 @@ SCORES: list[tuple[str, Options]] = [
 ]
 
 
-@pytest.fixture(autouse=True)
-def no_batch_is_too_small(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fused, "SMALL", 0)
-
-
 @pytest.fixture
 def row_by_row(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fused, "BLOCK", 1)
@@ -103,14 +98,6 @@ def test_every_method_of_the_catalogue_takes_the_quick_way() -> None:
     for name in CASES.keys() - {"decoupled_softmax", "two_way"}:  # what a label costs there hangs on its whole row
         objective = make(name, {}, positives).objective
         assert fused.ratio(objective, logits.requires_grad_(), targets, Context(index, 3, EPOCHS)) is not None, name
-
-
-def test_a_small_batch_takes_the_plain_way(monkeypatch: pytest.MonkeyPatch) -> None:
-    logits, targets, _, positives = a_batch()
-    focal = make("focal", {}, positives).objective
-    for small, plain in ((logits.numel() + 1, True), (logits.numel(), False)):
-        monkeypatch.setattr(fused, "SMALL", small)
-        assert (fused.ratio(focal, logits.requires_grad_(), targets, Context()) is None) == plain
 
 
 def test_what_is_no_function_of_one_logit_takes_the_plain_way() -> None:

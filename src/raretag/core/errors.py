@@ -8,6 +8,9 @@ from collections.abc import Sequence
 # C0 and C1 without tab and end of line, and the signs that change the direction of what follows.
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 
+_LONG_WORD = re.compile(r"\S{201,}")  # longer than paths are
+LONGEST = 1000  # characters of a message
+
 
 class UserError(ValueError):
     """A mistake that a user can correct, in one line: what arrived, what was expected, the likely reason.
@@ -20,7 +23,12 @@ class UserError(ValueError):
     ... except raretag.UserError as error:
     ...     print(str(error).split(":")[0])
     ClassBalanced needs label statistics
+
+    What arrived may be anything, so whatever the message says of it is shown shortened and without control characters.
     """
+
+    def __init__(self, message: object = "") -> None:
+        super().__init__(brief(visible(str(message))))
 
 
 class UnwritableError(UserError, OSError):
@@ -40,6 +48,16 @@ def some(words: Sequence[str], most: int = 8, between: str = ", ") -> str:
     """The first ones, and how many more there are."""
     more = f" and {len(words) - most:,} more" if len(words) > most else ""
     return between.join(words[:most]) + more
+
+
+def brief(text: str) -> str:
+    """A message that fits a screen: of words and texts that are too long, the beginning and the end.
+
+    >>> brief("there is no method '" + "x" * 5000 + "'; expected a name")
+    "there is no method 'xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx … xxxxxxxxxxxxxxxxxx'; expected a name"
+    """
+    text = _LONG_WORD.sub(lambda found: f"{found[0][:40]} … {found[0][-20:]}", text)
+    return text if len(text) <= LONGEST else f"{text[: LONGEST - 303]} … {text[-300:]}"
 
 
 def visible(text: str) -> str:

@@ -1,23 +1,25 @@
 """The one equation with its gradient, in one pass over blocks of rows that fit into the cache.
 
 `Objective.terms` is the definition, and torch's autograd differentiates it at the price of eight to fifteen B x C
-temporaries. Here the gradient (analytic.py) is finished when the loss is, and it is the only B x C matrix that stays.
+temporaries. Here the gradient (numerics.py) is finished when the loss is, and it is the only B x C matrix that stays.
 Large float32 batches are compiled (compiled.py).
 
-The way is chosen by itself. `ratio` gives None wherever the plain way is needed: for small batches, where Python costs
-more than the arithmetic and the plain way has less of it; for a part without analytic form or with parameters that
-learn; for a weight or completion that lets gradients through; under `torch.compile` of the caller (which fuses by
-itself) and under `torch.func`. To choose by hand: `with using("off"):`, or RARETAG_FUSED=off in the environment;
-"blocks" is without compilation, "compiled" compiles small batches, too.
+The way is chosen by itself. `loss` and `ratio` give None wherever the plain way is needed: for a part without analytic
+form or with parameters that learn; for a weight or completion that lets gradients through; under `torch.compile` of the
+caller (which fuses by itself) and under `torch.func`. To choose by hand: `with using("off"):`, or RARETAG_FUSED=off in
+the environment; "blocks" is without compilation, "compiled" compiles small batches, too.
+
+A small batch costs what its calls cost, some microseconds each. So what hangs on the objective alone is looked up once
+(`Plan`), and the loss is one node of the graph.
 """
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from functools import cache
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
@@ -25,22 +27,63 @@ import torch
 from torch import Tensor, nn
 from torch.autograd.function import FunctionCtx
 
-from raretag.core import compiled
+from raretag.core import compiled, processes
 from raretag.core.context import Context
 from raretag.core.errors import UserError
-from raretag.core.numerics import in_full_precision, kept, value_and_slope
-from raretag.core.parts import Ratio
-from raretag.core.targets import Targets
+from raretag.core.numerics import has_analytic, in_full_precision, kept, value_and_slope
+from raretag.core.parts import Part, Ratio, Reduce
+from raretag.core.targets import ALL, Targets, is_everywhere, zero_outside
 
 if TYPE_CHECKING:
     from raretag.core.objective import Objective
 
 MODES = ("auto", "blocks", "compiled", "off")
-SMALL = 2**14  # elements of a batch: 128 x 80 is below
-BLOCK = 2**17  # elements: half a megabyte of float32, the fastest of 2^15 to 2^20
+BLOCK = 2**17  # elements: half a megabyte of float32, the fastest of 2^14 to 2^20
 _FROM_ENVIRONMENT: str = os.environ.get("RARETAG_FUSED", "auto")
-_tried: WeakKeyDictionary[Objective, tuple[tuple[Any, ...], bool]] = WeakKeyDictionary()
 _MODE: ContextVar[str] = ContextVar("fused", default=_FROM_ENVIRONMENT)
+Sums = tuple[Tensor, Tensor, Tensor | None]
+
+
+class Plan:
+    """What is known of an objective until a part of it is replaced."""
+
+    def __init__(self, objective: Objective) -> None:
+        self.filled = tuple(objective._modules.values())
+        parts = [module for module in objective.modules() if isinstance(module, Part)]
+        self.whole_batch = any(part.whole_batch for part in parts)
+        self.learns_from_batches = [part for part in parts if type(part).observe is not Part.observe]
+        self.parameters = list(objective.parameters())
+        self.tried: tuple[Any, ...] | None = None
+        self.lets_through = False
+        self.analytic = self.divides = False
+        if hasattr(objective, "score"):  # a loss that is no sum of terms has none
+            score, shape, reduce = objective.score, objective.shape, objective.reduce
+            self.analytic = (
+                has_analytic(type(score), "prices", "positive", "negative")
+                and has_analytic(type(reduce), "of_sums", "forward")
+                and (shape is None or (has_analytic(type(shape), "slopes", "forward") and shape.slopes() is not None))
+            )
+            nothing = torch.zeros(())
+            self.divides = self.analytic and reduce.of_sums(nothing, nothing, torch.Size((1, 1))).numerator is nothing
+        self.divisors: dict[torch.Size, float] = {}
+
+    def divisor(self, reduce: Reduce, logits: Tensor, shares: int) -> float:
+        """What a reduction that asks for no number of terms divides by."""
+        found = self.divisors.get(logits.shape)
+        if found is None or shares > 1:
+            nothing = torch.zeros((), dtype=in_full_precision(logits[:0]).dtype)
+            found = self.divisors[logits.shape] = divisor_of(reduce.of_sums(nothing, nothing, logits.shape), shares)
+        return found
+
+
+_plans: WeakKeyDictionary[Objective, Plan] = WeakKeyDictionary()
+
+
+def plan_of(objective: Objective) -> Plan:
+    plan = _plans.get(objective)
+    if plan is None or plan.filled != tuple(objective._modules.values()):
+        plan = _plans[objective] = Plan(objective)
+    return plan
 
 
 @contextmanager
@@ -59,66 +102,114 @@ def known(mode: str) -> str:
     return mode
 
 
+def loss(objective: Objective, logits: Tensor, targets: Targets, context: Context) -> Tensor | None:
+    """The share of this process in the mean over processes; None where that takes the plain way."""
+    plan = taken(objective, logits, targets, context)
+    if plan is None:
+        return None
+    if not plan.divides or logits.device.type != "cpu":  # a reduction of its own; a GPU is not waited for
+        ratio = reduced(objective, logits, targets, context)
+        return with_denominator(ratio.numerator, ratio.denominator)
+    if torch.is_grad_enabled() and logits.requires_grad:
+        value: Tensor = Loss.apply(logits, plan, objective, targets, context)  # type: ignore[no-untyped-call]
+        return value
+    with torch.no_grad():
+        return divided(plan, objective, logits, targets, context, wanted=False)[0]
+
+
+def with_denominator(numerator: Tensor, denominator: Tensor | None) -> Tensor:
+    """A share of the loss such that the mean over processes is global sum / global denominator."""
+    loss = numerator * processes.count()
+    return loss if denominator is None else loss / processes.total(denominator).clamp(min=1.0)
+
+
 def ratio(objective: Objective, logits: Tensor, targets: Targets, context: Context) -> Ratio | None:
     """What `objective.reduce` makes of the terms, ready for backward; None where that takes the plain way."""
-    if context.block is not None:  # labels already pass in blocks, and reductions look at all of them
-        return None
-    mode = known(_MODE.get())
-    if torch.compiler.is_compiling() or mode == "off" or (mode == "auto" and logits.numel() < SMALL):
-        return None
-    if not fits(objective, logits, targets):
-        return None
+    plan = taken(objective, logits, targets, context)
+    return None if plan is None else reduced(objective, logits, targets, context)
+
+
+def reduced(objective: Objective, logits: Tensor, targets: Targets, context: Context) -> Ratio:
     wanted = torch.is_grad_enabled() and logits.requires_grad
-    if wanted and lets_gradients_through(objective, logits, targets, context):
-        return None
     with torch.no_grad():
-        scale, sums = expected(objective, logits), None
-        if wanted and compiles(objective, logits):
-            sums = compiled.sums(objective, logits.detach(), targets, context, scale)
-        total, number, gradient = sums or in_blocks(
-            objective, logits.detach(), targets, context, scale if wanted else None
-        )
+        scale = expected(objective, logits) if wanted else 1.0
+        total, number, gradient = sums(objective, logits.detach(), targets, context, scale, wanted)
     if gradient is not None:
         total = WithGradient.apply(logits, total, gradient, scale)  # type: ignore[no-untyped-call]
     return objective.reduce.of_sums(total, number, logits.shape)
 
 
-def fits(objective: Objective, logits: Tensor, targets: Targets) -> bool:
+def divided(
+    plan: Plan, objective: Objective, logits: Tensor, targets: Targets, context: Context, wanted: bool
+) -> tuple[Tensor, Tensor | None]:
+    """The loss and its gradient."""
+    shares, reduce = processes.count(), objective.reduce
+    divisor = None if reduce.asks_number else plan.divisor(reduce, logits, shares)
+    scale = 1.0 if divisor is None else shares / divisor
+    total, number, gradient = sums(objective, logits, targets, context, scale, wanted)
+    if divisor is None:
+        divisor = divisor_of(reduce.of_sums(total, number, logits.shape), shares)
+        if gradient is not None:
+            gradient.mul_(shares / divisor)
+    return (total if shares == 1 else total * shares) / divisor, gradient
+
+
+def divisor_of(ratio: Ratio, shares: int) -> float:
+    if ratio.denominator is None:
+        return 1.0
+    return max(1.0, float(ratio.denominator if shares == 1 else processes.total(ratio.denominator)))
+
+
+def taken(objective: Objective, logits: Tensor, targets: Targets, context: Context) -> Plan | None:
+    """The plan, if this way may be taken."""
+    if context.block is not None or torch.compiler.is_compiling():
+        return None  # labels that pass in blocks have reductions over all of them; a compiler fuses by itself
+    if known(_MODE.get()) == "off":
+        return None
+    plan = plan_of(objective)
+    if not fits(plan, logits, targets):
+        return None
+    wanted = torch.is_grad_enabled() and logits.requires_grad
+    return None if wanted and lets_gradients_through(plan, objective, logits, targets, context) else plan
+
+
+def sums(objective: Objective, logits: Tensor, targets: Targets, context: Context, scale: float, wanted: bool) -> Sums:
+    """The sum of the terms, the number of those that count, and `scale` times the gradient of the sum [B, C]."""
+    if wanted and compiles(plan_of(objective), logits):
+        factor = logits.new_tensor(scale, dtype=in_full_precision(logits[:0]).dtype)
+        made = compiled.sums(objective, logits, targets, context, factor)
+        if made is not None:
+            return made
+    return in_blocks(objective, logits, targets, context, scale, wanted)
+
+
+def fits(plan: Plan, logits: Tensor, targets: Targets) -> bool:
     """Whether every part has its analytic form, and nothing but the logits learns."""
-    shape = objective.shape
     return (
-        type(logits) in (Tensor, nn.Parameter)
+        plan.analytic
+        and type(logits) in (Tensor, nn.Parameter)
         and logits.dim() == 2
         and logits.numel() > 0
         and logits.is_floating_point()
-        and has_analytic(type(objective.score), "prices", "positive", "negative")
-        and has_analytic(type(objective.reduce), "of_sums", "forward")
-        and (shape is None or (has_analytic(type(shape), "slopes", "forward") and shape.slopes() is not None))
         and not targets.value.requires_grad
-        and not any(parameter.requires_grad for parameter in objective.parameters())
+        and not any(parameter.requires_grad for parameter in plan.parameters)
         and not torch._C._are_functorch_transforms_active()
     )
 
 
-@cache
-def has_analytic(kind: type, analytic: str, *plain: str) -> bool:
-    """Whether a class has an analytic form that is as recent as its plain one: a subclass may have changed one only."""
-    definer = next(base for base in kind.__mro__ if any(name in vars(base) for name in (analytic, *plain)))
-    return analytic in vars(definer)
-
-
-def lets_gradients_through(objective: Objective, logits: Tensor, targets: Targets, context: Context) -> bool:
+def lets_gradients_through(
+    plan: Plan, objective: Objective, logits: Tensor, targets: Targets, context: Context
+) -> bool:
     """Tried on one row, once an epoch: a part may begin to let them through, but not from one batch to the next.
 
     A part that looks at the whole batch cannot be tried so, and must keep its contract.
     """
-    if whole_batch(objective):
+    if plan.whole_batch:
         return False
-    tried = (context.epoch, objective.complete, objective.weigh, logits.dtype, objective.training)
-    before = _tried.get(objective)
-    if before is None or before[0] != tried:
-        before = _tried[objective] = tried, _lets_through(objective, logits, targets, context)
-    return before[1]
+    tried = (context.epoch, logits.dtype, objective.training)
+    if plan.tried != tried:
+        plan.tried, plan.lets_through = tried, _lets_through(objective, logits, targets, context)
+    return plan.lets_through
 
 
 def _lets_through(objective: Objective, logits: Tensor, targets: Targets, context: Context) -> bool:
@@ -129,58 +220,66 @@ def _lets_through(objective: Objective, logits: Tensor, targets: Targets, contex
     return t.value.requires_grad or (weight is not None and weight.requires_grad)
 
 
-def compiles(objective: Objective, logits: Tensor) -> bool:
+def compiles(plan: Plan, logits: Tensor) -> bool:
     mode = _MODE.get()
     return (
         mode != "blocks"
+        and (mode == "compiled" or logits.numel() >= compiled.LARGE)
         and logits.device.type == "cpu"
         and logits.dtype in (torch.float32, torch.bfloat16, torch.float16)
-        and (mode == "compiled" or logits.numel() >= compiled.LARGE)
-        and not whole_batch(objective)
+        and not plan.whole_batch
     )
 
 
-def whole_batch(objective: Objective) -> bool:
-    return any(part.whole_batch for part in objective.parts())
-
-
-def expected(objective: Objective, logits: Tensor) -> Tensor:
+def expected(objective: Objective, logits: Tensor) -> float:
     """What backward will probably multiply the gradient with: then there is nothing left to do for it."""
-    nothing = logits.new_zeros((), dtype=in_full_precision(logits[:0]).dtype)
+    nothing = torch.zeros((), dtype=in_full_precision(logits[:0]).dtype)
     denominator = objective.reduce.of_sums(nothing, nothing, logits.shape).denominator
-    return nothing + 1.0 if denominator is None or denominator < 1.0 else denominator.reciprocal()
+    return 1.0 if denominator is None or denominator < 1.0 else float(denominator.reciprocal())
 
 
 def in_blocks(
-    objective: Objective, logits: Tensor, targets: Targets, context: Context, scale: Tensor | None
-) -> tuple[Tensor, Tensor, Tensor | None]:
-    """The sum of the terms, the number of those that count, and `scale` times the gradient of the sum [B, C]."""
+    objective: Objective, logits: Tensor, targets: Targets, context: Context, scale: float, wanted: bool
+) -> Sums:
     rows, labels = logits.shape
-    step = rows if logits.device.type != "cpu" or whole_batch(objective) else max(1, BLOCK // labels)
-    gradient = None if scale is None else torch.empty_like(logits)
+    step = rows if logits.device.type != "cpu" or plan_of(objective).whole_batch else max(1, BLOCK // labels)
+    if rows <= step:
+        total, number, slope = one_block(objective, logits, targets, context, scale)
+        return total, number, slope.to(logits.dtype) if wanted else None
+    gradient = torch.empty_like(logits) if wanted else None
     totals, numbers = [], []
     for start in range(0, rows, step):
         block = slice(start, start + step)
-        here = part_of(context, block)
-        z = in_full_precision(logits[block])
-        t = objective.complete(z, in_dtype(targets[block], z), here)
-        counts = kept(objective, z, t, here)
-        value, slope = value_and_slope(objective, z, t, here)
-        total = (value * counts).sum()
-        if gradient is not None and scale is not None:
-            slope = scale * slope
-            gradient[block] = slope * counts
-        if not total.isfinite():  # 0 times what does not count was not 0
-            total = torch.where(counts, value, 0.0).sum()
-            if gradient is not None:
-                gradient[block] = torch.where(counts, slope, 0.0)
+        total, number, slope = one_block(objective, logits[block], targets[block], part_of(context, block), scale)
+        if gradient is not None:
+            gradient[block] = slope
         totals.append(total)
-        numbers.append(counts.sum())
+        numbers.append(number)
     return torch.stack(totals).sum(), torch.stack(numbers).sum(), gradient
 
 
+def one_block(
+    objective: Objective, logits: Tensor, targets: Targets, context: Context, scale: float = 1.0
+) -> tuple[Tensor, Tensor, Tensor]:
+    """The sum of the terms that count, their number, and `scale` times the gradient of the sum [B, C]."""
+    z = in_full_precision(logits)
+    t = objective.complete(z, in_dtype(targets, z), context)
+    counts = kept(objective, z, t, context)
+    value, slope = value_and_slope(objective, z, t, context)
+    if scale != 1.0:
+        slope.mul_(scale)
+    if is_everywhere(counts):
+        return value.sum(), ALL[0] * counts.numel() if objective.reduce.asks_number else ALL[0], slope
+    number = counts.sum() if objective.reduce.asks_number else ALL[0]
+    factor = counts.view(torch.uint8).to(z.dtype)  # bytes: a vector of bool is slow to load
+    total = (value * factor).sum()
+    if math.isfinite(total):
+        return total, number, slope.mul_(factor)
+    return zero_outside(value, counts).sum(), number, zero_outside(slope, counts)  # 0 times it was not 0
+
+
 def in_dtype(targets: Targets, z: Tensor) -> Targets:
-    return Targets(targets.value.to(z.dtype), targets.observed)
+    return targets if targets.value.dtype == z.dtype else Targets(targets.value.to(z.dtype), targets.observed)
 
 
 def part_of(context: Context, rows: slice) -> Context:
@@ -189,20 +288,42 @@ def part_of(context: Context, rows: slice) -> Context:
     return Context(context.index[rows], context.epoch, context.epochs)
 
 
+class Loss(torch.autograd.Function):
+    """The loss of a batch, with its gradient."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, logits: Tensor, plan: Plan, objective: Objective, targets: Targets, context: Context
+    ) -> Tensor:
+        value, gradient = divided(plan, objective, logits, targets, context, wanted=True)
+        ctx.save_for_backward(logits, gradient)
+        return value
+
+    @staticmethod
+    def backward(ctx: Any, outer: Tensor) -> tuple[Tensor, None, None, None, None]:
+        logits, gradient = ctx.saved_tensors
+        return through(logits, gradient, outer, 1.0), None, None, None, None
+
+
 class WithGradient(torch.autograd.Function):
     """A number whose gradient by the logits is known already, up to a factor."""
 
     @staticmethod
-    def forward(ctx: Any, logits: Tensor, value: Tensor, gradient: Tensor, scale: Tensor) -> Tensor:
-        ctx.save_for_backward(logits, gradient, scale)
+    def forward(ctx: Any, logits: Tensor, value: Tensor, gradient: Tensor, scale: float) -> Tensor:
+        ctx.save_for_backward(logits, gradient)
+        ctx.scale = scale
         return value.clone()
 
     @staticmethod
     def backward(ctx: Any, outer: Tensor) -> tuple[Tensor, None, None, None]:
-        logits, gradient, scale = ctx.saved_tensors
-        if logits.device.type != "cpu" or outer != scale:
-            gradient = (outer / scale).to(gradient.dtype) * gradient
-        return (once(gradient, logits) if torch.is_grad_enabled() else gradient), None, None, None
+        logits, gradient = ctx.saved_tensors
+        return through(logits, gradient, outer, ctx.scale), None, None, None
+
+
+def through(logits: Tensor, gradient: Tensor, outer: Tensor, scale: float) -> Tensor:
+    if logits.device.type != "cpu" or float(outer) != scale:
+        gradient = (outer / scale).to(gradient.dtype) * gradient
+    return once(gradient, logits) if torch.is_grad_enabled() else gradient
 
 
 class Once(torch.autograd.Function):

@@ -103,12 +103,15 @@ class Method(nn.Module, metaclass=_Needs):
 
     def loss(self, logits: Tensor, targets: Targets, context: Context = NO_CONTEXT) -> Tensor:
         value: Tensor = self.objective(logits, targets, context)
-        if self.training and context.learning:
+        if self.training and context.learning and self.learns_from_batches():
             with torch.no_grad():
                 self.observe(logits.detach(), targets, context)
         return value
 
     forward = loss
+
+    def learns_from_batches(self) -> bool:
+        return type(self).observe is not Method.observe or self.objective.learns_from_batches()
 
     def observe(self, logits: Tensor, targets: Targets, context: Context) -> None:
         self.objective.observe(logits, targets, context)

@@ -14,28 +14,32 @@ They are good to 2e-7.
 
 from __future__ import annotations
 
+from functools import cache, cached_property
 from math import log
 from typing import TYPE_CHECKING, NamedTuple
 
 import torch
 from torch import Tensor
-from torch.nn.functional import softplus
+from torch.nn.functional import logsigmoid
 
 from raretag.core.context import Context
-from raretag.core.targets import Completed
+from raretag.core.targets import Completed, is_everywhere
 
 if TYPE_CHECKING:
     from raretag.core.objective import Objective
 
 
 def minus_log_p(s: Tensor) -> Tensor:
-    """-log sigmoid(s) = log(1 + e^-s): no epsilon, and a gradient even at s = -1e4."""
-    return softplus(-s)
+    """-log sigmoid(s) = log(1 + e^-s): no epsilon, and a gradient even at s = -1e4.
+
+    Not torch's softplus, which is a straight line from 20 on: wrong by 2e-9 there.
+    """
+    return -logsigmoid(s)
 
 
 def minus_log_not_p(s: Tensor) -> Tensor:
     """-log(1 - sigmoid(s)) = log(1 + e^s)."""
-    return softplus(s)
+    return -logsigmoid(-s)
 
 
 def log_softmax(logits: Tensor, context: Context) -> Tensor:
@@ -81,30 +85,48 @@ class Price(NamedTuple):
     slope: Tensor
 
     def times(self, factor: Tensor | float) -> Price:
+        if not isinstance(factor, Tensor) and factor == 1.0:
+            return self
         return Price(factor * self.value, factor * self.slope)
 
 
 class Logistic:
-    """p = sigmoid(s), q = 1 - p, -log p and -log q: without cancellation, finite for every finite s."""
+    """p = sigmoid(s), q = 1 - p, -log p and -log q: without cancellation, finite for every finite s.
 
-    def __init__(self, s: Tensor) -> None:
-        e = torch.exp(-s.abs())  # in (0, 1]: cannot overflow
-        self.s = s
-        self.minus_log_larger = log_one_plus(e)
+    A compiler makes all of them from one exponential. One operation at a time, each is made when it is first asked for,
+    and both logarithms from one where both sides of a label see the same logit.
+    """
+
+    def __init__(self, s: Tensor, *, both_sides: bool = True) -> None:
+        self.s, self.both_sides = s, both_sides
         if under_compiler():
-            larger = (1.0 + e).reciprocal()
+            e = torch.exp(-s.abs())  # in (0, 1]: cannot overflow
+            minus_log_larger, larger = log_one_plus(e), (1.0 + e).reciprocal()
             self.p = torch.where(s >= 0, larger, e * larger)
             self.q = torch.where(s >= 0, e * larger, larger)
-        else:  # one operation at a time, a choice costs more than two exponentials
-            self.p, self.q = torch.sigmoid(s), torch.sigmoid(-s)
+            self.minus_log_p = minus_log_larger - s.clamp(max=0.0)
+            self.minus_log_q = minus_log_larger + s.clamp(min=0.0)
 
-    @property
+    @cached_property
+    def p(self) -> Tensor:
+        return torch.sigmoid(self.s)
+
+    @cached_property
+    def q(self) -> Tensor:
+        return torch.sigmoid(-self.s)
+
+    @cached_property
+    def log_larger(self) -> Tensor:
+        """The logarithm of p or q, whichever is larger."""
+        return logsigmoid(self.s.abs())
+
+    @cached_property
     def minus_log_p(self) -> Tensor:
-        return self.minus_log_larger - self.s.clamp(max=0.0)
+        return self.s.clamp(max=0.0).add_(self.log_larger).neg_() if self.both_sides else logsigmoid(self.s).neg_()
 
-    @property
+    @cached_property
     def minus_log_q(self) -> Tensor:
-        return self.minus_log_larger + self.s.clamp(min=0.0)
+        return self.s.clamp(min=0.0).sub_(self.log_larger) if self.both_sides else logsigmoid(-self.s).neg_()
 
 
 def whole(gamma: float | Tensor) -> bool:
@@ -159,26 +181,54 @@ def _twice_artanh(u: Tensor, terms: int) -> Tensor:
 
 def kept(objective: Objective, z: Tensor, t: Completed, context: Context) -> Tensor:
     """k [B, C] bool."""
-    return t.counted if objective.keep is None else t.counted & objective.keep(z, t, context).bool()
+    if objective.keep is None:
+        return t.counted
+    keeps: Tensor = objective.keep(z, t, context).bool()
+    if under_compiler():
+        return t.counted & keeps
+    if is_everywhere(t.counted) and keeps.shape == t.counted.shape:
+        return keeps
+    return t.counted if is_everywhere(keeps) else t.counted & keeps
 
 
 def value_and_slope(objective: Objective, z: Tensor, t: Completed, context: Context) -> tuple[Tensor, Tensor]:
-    """The terms and their derivatives by the logits, [B, C] both, all of them, also those that do not count."""
+    """The terms and their derivatives by the logits, [B, C] both, all of them, also those that do not count.
+
+    Both are new tensors, which the caller may change.
+    """
     positive_s, negative_s = (z, z) if objective.shape is None else objective.shape(z, t, context)
-    positive = Logistic(positive_s)
-    negative = positive if negative_s is positive_s else Logistic(negative_s)
-    up, down = objective.score.prices(positive, negative, t)
-    if objective.shape is not None:
-        slopes = objective.shape.slopes()
-        assert slopes is not None
-        up, down = (
-            side if slope == 1.0 else side._replace(slope=slope * side.slope)
-            for side, slope in zip((up, down), slopes, strict=True)
-        )
-    absent = 1.0 - t.value
-    value = t.value * up.value + absent * down.value
-    slope = t.value * up.slope + absent * down.slope
+    slopes = None if objective.shape is None else objective.shape.slopes()
+    one, score = positive_s is negative_s, objective.score
+    positive = Logistic(positive_s, both_sides=one)
+    if one and (slopes is None or slopes[0] == slopes[1]) and has_analytic(type(score), "mixed", "prices"):
+        value, slope = score.mixed(positive, t)
+        slope = slope if slopes is None or slopes[0] == 1.0 else slope * slopes[0]
+    else:
+        negative = positive if one else Logistic(negative_s, both_sides=False)
+        up, down = score.prices(positive, negative, t)
+        if slopes is not None:
+            up, down = (
+                side if slope == 1.0 else side._replace(slope=slope * side.slope)
+                for side, slope in zip((up, down), slopes, strict=True)
+            )
+        value, slope = between(down.value, up.value, t.value), between(down.slope, up.slope, t.value)
     if objective.weigh is not None:
         weight = objective.weigh(z, t, context)
-        value, slope = weight * value, weight * slope
+        value, slope = (
+            (value * weight, slope * weight) if under_compiler() else (value.mul_(weight), slope.mul_(weight))
+        )
     return value, slope
+
+
+def between(absent: Tensor, present: Tensor, t: Tensor) -> Tensor:
+    """t present + (1 - t) absent: exactly one of them at t = 0 and 1."""
+    if under_compiler():
+        return t * present + (1.0 - t) * absent
+    return torch.lerp(absent, present, t)
+
+
+@cache
+def has_analytic(kind: type, analytic: str, *plain: str) -> bool:
+    """Whether a class has an analytic form that is as recent as its plain one: a subclass may have changed one only."""
+    definer = next(base for base in kind.__mro__ if any(name in vars(base) for name in (analytic, *plain)))
+    return analytic in vars(definer)

@@ -18,7 +18,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor, nn
 
-from raretag.core import SLOTS, fused, processes
+from raretag.core import SLOTS, fused
 from raretag.core.context import NO_CONTEXT, Context
 from raretag.core.errors import UserError
 from raretag.core.numerics import in_full_precision
@@ -67,14 +67,15 @@ class Objective(nn.Module):
         Engines average gradients over processes; the factor below turns that into global sum / global denominator,
         so gradients do not depend on how a batch was cut up. The mean of this value over processes is the loss.
         """
+        check(logits, targets)
+        quick = fused.loss(self, logits, targets, context)
+        if quick is not None:
+            return quick
         ratio = self.ratio(logits, targets, context)
-        loss = ratio.numerator * processes.count()
-        if ratio.denominator is None:
-            return loss
         denominator = ratio.denominator
-        if context.block is not None:
+        if denominator is not None and context.block is not None:
             denominator = self.reduce.over_labels(denominator, logits.shape[1], context)
-        return loss / processes.total(denominator).clamp(min=1.0)
+        return fused.with_denominator(ratio.numerator, denominator)
 
     def ratio(self, logits: Tensor, targets: Targets, context: Context = NO_CONTEXT) -> Ratio:
         """This process's share of the numerator and denominator."""
@@ -102,8 +103,11 @@ class Objective(nn.Module):
 
     def observe(self, logits: Tensor, targets: Targets, context: Context) -> None:
         logits = in_full_precision(logits.detach())
-        for part in self.parts():
+        for part in fused.plan_of(self).learns_from_batches:
             part.observe(logits, targets, context)
+
+    def learns_from_batches(self) -> bool:
+        return bool(fused.plan_of(self).learns_from_batches)
 
     def end_epoch(self, context: Context) -> None:
         for part in self.parts():

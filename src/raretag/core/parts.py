@@ -11,8 +11,11 @@ core/fused.py compute a loss and its gradient in one pass. A part without it is 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
+import torch
 from torch import Size, Tensor, nn
 
 from raretag.core.context import Context
@@ -38,6 +41,17 @@ class Part(nn.Module, ABC):
     def label_signs(self) -> dict[str, Tensor]:
         """The same with one number for each label [C]."""
         return {}
+
+    def until_changed(self, made_of: tuple[Tensor, ...], name: str, make: Callable[[], Any]) -> Any:
+        """What `make` gives, made again only when one of the tensors that it is made of has changed."""
+        if torch.compiler.is_compiling() or any(one.is_inference() for one in made_of):
+            return make()
+        made = self.__dict__.setdefault("_made", {})
+        versions = [one._version for one in made_of]
+        known = made.get(name)
+        if known is None or known[1] != versions or any(a is not b for a, b in zip(known[0], made_of, strict=True)):
+            known = made[name] = made_of, versions, make()
+        return known[2]
 
 
 class Complete(Part):
@@ -91,6 +105,10 @@ class Score(Part):
         """Both sides at s+ and s-, with their slopes."""
         raise NotImplementedError
 
+    def mixed(self, x: Logistic, completed: Completed) -> Price:
+        """t pos(s) + (1 - t) neg(s) where s+ = s- = s, in new tensors, for a score that has a shorter form of it."""
+        raise NotImplementedError
+
 
 @dataclass(frozen=True, slots=True)
 class Ratio:
@@ -105,6 +123,8 @@ class Ratio:
 
 class Reduce(Part):
     """From terms [B, C] to a sum and what it is divided by."""
+
+    asks_number: bool = True  # of the terms that count; False: `of_sums` may get anything there
 
     def over_labels(self, denominator: Tensor, columns: int, context: Context) -> Tensor:
         """The denominator of all labels, from that of a block of them; unless it is known better, a sum."""

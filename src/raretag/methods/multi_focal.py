@@ -175,6 +175,12 @@ class MultiFocalScore(Score):
 
     def _factor(self, s: Tensor, completed: Completed) -> Tensor:
         """g_ht [C]."""
+        if self.dynamic or completed.context.block is not None:
+            return self._factor_now(s, completed)
+        factor: Tensor = self.until_changed((self.positives,), f"{s.dtype}", lambda: self._factor_now(s, completed))
+        return factor
+
+    def _factor_now(self, s: Tensor, completed: Completed) -> Tensor:
         context = completed.context
         counts = context.of(self.positives)
         if self.dynamic:

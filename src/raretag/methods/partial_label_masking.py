@@ -53,9 +53,9 @@ from raretag.core import chance, processes
 from raretag.core.context import Context
 from raretag.core.errors import UserError
 from raretag.core.method import Base, Method, build_base
-from raretag.core.numerics import barrier
+from raretag.core.numerics import barrier, between
 from raretag.core.parts import Keep
-from raretag.core.targets import Completed, LabelStatistics, Targets
+from raretag.core.targets import Completed, LabelStatistics, Targets, everywhere
 from raretag.objective.completions import ObservedOnly
 from raretag.objective.reductions import Per, reduction
 
@@ -179,14 +179,23 @@ class Mask(Keep):
         """(3): with what probability a positive and a negative of each label is kept, [C] each."""
         return (self.target / self.ratio).clamp(max=1.0), (self.ratio / self.target).clamp(max=1.0)
 
-    def forward(self, logits: Tensor, completed: Completed, context: Context) -> Tensor:
-        positive, negative = (barrier(context.of(side)) for side in self.chances())
-        t = completed.value
-        item = context.items.to(logits.device)[:, None]
-        kept = (
-            chance.uniform(self.seed, context.epoch, item, context.columns(logits))
-            < t * positive + (1.0 - t) * negative
+    def _sides(self) -> tuple[Tensor, Tensor, bool]:
+        """The same, and whether anything is masked; a compiler cannot wait for the answer."""
+        positive, negative = self.chances()
+        return (
+            positive,
+            negative,
+            torch.compiler.is_compiling() or bool((torch.minimum(positive, negative) < 1.0).any()),
         )
+
+    def forward(self, logits: Tensor, completed: Completed, context: Context) -> Tensor:
+        item = context.items.to(logits.device)[:, None]
+        positive, negative, masks = self.until_changed((self.target, self.positives), "chances", self._sides)
+        if not masks:
+            return everywhere(logits) if self.also is None else self.also(logits, completed, context).bool()
+        positive, negative = barrier(context.of(positive)), barrier(context.of(negative))
+        drawn = chance.uniform(self.seed, context.epoch, item, context.columns(logits))
+        kept = drawn < between(negative, positive, completed.value.double())
         return kept if self.also is None else kept & self.also(logits, completed, context).bool()
 
     def observe(self, logits: Tensor, targets: Targets, context: Context) -> None:

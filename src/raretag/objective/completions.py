@@ -14,7 +14,7 @@ from raretag.core import processes
 from raretag.core.context import Context
 from raretag.core.errors import UserError
 from raretag.core.parts import Complete
-from raretag.core.targets import Completed, Targets
+from raretag.core.targets import Completed, Targets, everywhere
 
 Unknown = Literal["ignore", "negative"]
 
@@ -37,7 +37,7 @@ class UnknownIsNegative(Complete):
     plain = True
 
     def forward(self, logits: Tensor, targets: Targets, context: Context) -> Completed:
-        return Completed(targets.positive, torch.ones_like(targets.observed), targets.observed)
+        return Completed(targets.positive, everywhere(targets.observed), targets.observed)
 
 
 def completion(unknown: Unknown) -> Complete:
@@ -63,7 +63,7 @@ class LikelyIsPositive(Complete):
             return completed
         likely = targets.unknown & (torch.sigmoid(logits.detach()) > self.tau)
         value = torch.where(likely, 1.0, targets.positive)
-        return Completed(value, torch.ones_like(targets.observed), targets.observed)
+        return Completed(value, everywhere(targets.observed), targets.observed)
 
 
 def kth_unknown(logits: Tensor, unknown: Tensor, k: int, context: Context) -> Tensor:

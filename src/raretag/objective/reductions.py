@@ -28,6 +28,8 @@ class OfSums(Reduce):
 class MeanOverEntries(OfSums):
     """sum / (B C). Terms that do not count are zeros in it: no label weighs more because others are unknown."""
 
+    asks_number = False
+
     def of_sums(self, total: Tensor, number: Tensor, shape: Size) -> Ratio:
         return Ratio(total, total.new_tensor(float(shape.numel())))
 
@@ -38,6 +40,8 @@ class MeanOverEntries(OfSums):
 class MeanOverRows(OfSums):
     """sum over labels, mean over rows: sum / B."""
 
+    asks_number = False
+
     def of_sums(self, total: Tensor, number: Tensor, shape: Size) -> Ratio:
         return Ratio(total, total.new_tensor(float(shape[0])))
 
@@ -47,6 +51,8 @@ class MeanOverRows(OfSums):
 
 class Sum(OfSums):
     """The plain sum over the batch of all processes."""
+
+    asks_number = False
 
     def of_sums(self, total: Tensor, number: Tensor, shape: Size) -> Ratio:
         return Ratio(total, None)

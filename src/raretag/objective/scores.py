@@ -10,10 +10,11 @@ from typing import Literal
 
 import torch
 from torch import Tensor
+from torch.nn.functional import logsigmoid
 
 from raretag.core import processes
 from raretag.core.errors import UserError
-from raretag.core.numerics import Logistic, Price, logarithm, minus_log_not_p, minus_log_p, power, whole
+from raretag.core.numerics import Logistic, Price, logarithm, minus_log_not_p, minus_log_p, power, under_compiler, whole
 from raretag.core.parts import Score
 from raretag.core.targets import Completed
 
@@ -31,6 +32,13 @@ class CrossEntropy(Score):
 
     def prices(self, positive: Logistic, negative: Logistic, completed: Completed) -> tuple[Price, Price]:
         return Price(positive.minus_log_p, -positive.q), Price(negative.minus_log_q, negative.p)
+
+    def mixed(self, x: Logistic, completed: Completed) -> Price:
+        """log(1 + e^s) - t s, and p - t."""
+        t = completed.value
+        if under_compiler():
+            return Price(x.minus_log_q - t * x.s, x.p - t)
+        return Price(torch.addcmul(logsigmoid(-x.s), t, x.s).neg_(), x.p - t)
 
 
 class Focal(Score):
@@ -101,10 +109,9 @@ def focused_positive_price(x: Logistic, gamma: float | Tensor, detach_focus: boo
     price = x.minus_log_p
     if no_power(gamma):
         return Price(price, -x.q)
-    focus = power(x.q, gamma, x.minus_log_q)
-    value = focus * price
-    slope = -focus * x.q
-    return Price(value, slope if detach_focus else slope - gamma * x.p * value)
+    focus = power(x.q, gamma, None if whole(gamma) else x.minus_log_q)
+    value, slope = focus * price, focus * x.q
+    return Price(value, -slope if detach_focus else -more(slope, x.p, value, gamma))
 
 
 def focused_negative_price(
@@ -115,16 +122,16 @@ def focused_negative_price(
         price = x.minus_log_q
         if no_power(gamma):
             return Price(price, x.p)
-        focus = power(x.p, gamma, x.minus_log_p)
-        value = focus * price
-        return Price(value, focus * x.p if detach_focus else focus * x.p + gamma * x.q * value)
+        focus = power(x.p, gamma, None if whole(gamma) else x.minus_log_p)
+        value, slope = focus * price, focus * x.p
+        return Price(value, slope if detach_focus else more(slope, x.q, value, gamma))
     above, rest, moves = x.p - margin, x.q + margin, x.p * x.q  # p_m and 1 - p_m where p > margin; dp/ds
     price = -logarithm(rest.clamp(max=1.0))
     if whole(gamma) and gamma >= 1:  # powers that are 0 at 0, so nothing has to be cut off below the margin
         shifted = above.clamp(min=0.0)
         before = power(shifted, gamma - 1)
         focus = before * shifted
-        slope = focus / rest if detach_focus else focus / rest + gamma * before * price
+        slope = focus / rest if detach_focus else more(focus / rest, before, price, gamma)
         return Price(focus * price, slope * moves)
     smallest = torch.finfo(x.p.dtype).tiny
     price_slope = torch.where(rest <= 1.0, moves / rest, 0.0)
@@ -137,6 +144,11 @@ def focused_negative_price(
     if not detach_focus:
         slope = slope + torch.where(above >= smallest, gamma * before * price * moves, 0.0)
     return Price(focus * price, slope)
+
+
+def more(a: Tensor, b: Tensor, c: Tensor, factor: float | Tensor) -> Tensor:
+    """a + factor b c."""
+    return a + factor * b * c if isinstance(factor, Tensor) else torch.addcmul(a, b, c, value=factor)
 
 
 def no_power(gamma: float | Tensor) -> bool:
