@@ -65,7 +65,6 @@ WON = {  # plans with a page in docs/benchmarks in which it had the best mAP of 
     "dynamic_pseudo_labels": ("comic_1", "hidden_positives", "zhang_7"),
     "focal": ("plm_3", "zhang_4", "zhang_5", "zhang_6"),
     "ignore_likely": ("comic_3", "zhang_4", "zhang_5", "zhang_6"),
-    "large_loss": ("spml",),
     "logistic_regression": ("db_1", "zhang_3"),
     "rebalanced": ("db_2",),
     "role": ("zhang_3",),
