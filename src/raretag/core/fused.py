@@ -271,6 +271,8 @@ def one_block(
     if is_everywhere(counts):
         return value.sum(), ALL[0] * counts.numel() if objective.reduce.asks_number else ALL[0], slope
     number = counts.sum() if objective.reduce.asks_number else ALL[0]
+    if z.device.type != "cpu":  # not waited for
+        return zero_outside(value, counts).sum(), number, zero_outside(slope, counts)
     factor = counts.view(torch.uint8).to(z.dtype)  # bytes: a vector of bool is slow to load
     total = (value * factor).sum()
     if math.isfinite(total):
