@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from raretag.cli.progress import give, screen
-from raretag.cli.results import print_results, result_of, row_name
 from raretag.core.errors import UserError
 
 if TYPE_CHECKING:
@@ -89,6 +88,7 @@ def train(
 
     Without arguments, it trains on the embedded long-tailed digits.
     """
+    from raretag.cli.results import print_results, result_of, row_name
     from raretag.config.settings import compose
     from raretag.runs.folder import is_finished, is_first_process, refuse_existing
     from raretag.runs.manifest import CONFIG, edited, sentence
