@@ -63,7 +63,7 @@ def test_nothing_happens_to_a_finished_run_that_is_resumed(finished):
     before = {path: path.stat().st_mtime_ns for path in (folder / "first").rglob("*")}
     done = raretag("train", "--resume", "first", cwd=folder)
     assert done.returncode == 0, done.stderr
-    assert "is finished" in done.stdout
+    assert "was already finished" in done.stdout
     assert done.stdout.splitlines()[:5] == first.stdout.splitlines()[:5]
     assert {path: path.stat().st_mtime_ns for path in (folder / "first").rglob("*")} == before
 

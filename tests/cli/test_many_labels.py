@@ -60,7 +60,7 @@ def test_suggest_lists_missing_labels(folder):
 
 
 def test_resuming_a_finished_run_does_nothing(folder):
-    assert "is finished" in raretag("train", "--resume", folder / "run")
+    assert "was already finished" in raretag("train", "--resume", folder / "run")
 
 
 def test_inspect_counts(folder):

@@ -190,7 +190,7 @@ def test_a_solver_ends_at_once_and_says_that_it_begins_again(tmp_path):
     process.send_signal(signal.SIGTERM)
     _, errors = process.communicate(timeout=60)
     assert process.returncode == 143, errors
-    assert "continues, from the beginning" in errors
+    assert "continues it from the beginning" in errors
     assert "Traceback" not in errors
 
 

@@ -225,7 +225,7 @@ MISTAKES = {
     "row 1, column 2 holds 3.0": lambda: LabelStore.from_sparse(sparse.csr_array(np.array([[0, 1, 0], [0, 0, 3.0]]))),
     "listed twice": lambda: LabelStore.from_sparse(sparse.coo_array(([1, 1], ([0, 0], [1, 1])), shape=(1, 2))),
     "absent is 'missing'": lambda: LabelStore.from_sparse(sparse.csr_array(np.eye(2)), absent="missing"),  # type: ignore[arg-type]
-    "row 1 lists the label 'catt'.*nearest of the names is 'cat'": lambda: LabelStore.from_lists(
+    "row 1 lists the label 'catt'.*nearest name is 'cat'": lambda: LabelStore.from_lists(
         [["dog"], ["dog", "catt"]], names=["cat", "dog"]
     ),
     "row 1 lists label 5; expected indices from 0 to 1": lambda: LabelStore.from_lists([[0], [5]], names=["a", "b"]),

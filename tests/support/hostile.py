@@ -222,6 +222,6 @@ HOSTILE: dict[str, Hostile] = {
     "a seed of 65 bits": Hostile("x.yaml", "config", written(f"seed: {2**64}"), "seed"),
     "a key that is a number": Hostile("x.yaml", "config", written("1: {2: 3}"), "setting"),
     "a program as a data set": Hostile(
-        "x.yaml", "source", written("data: {name: 'subprocess:Popen', args: [touch, made]}"), "no DataSource"
+        "x.yaml", "source", written("data: {name: 'subprocess:Popen', args: [touch, made]}"), "not a DataSource"
     ),
 }  # fmt: skip

@@ -30,7 +30,7 @@ def bind(method: Given, labels: Labels, *, epochs: int | None = None, seed: int 
     >>> loss = raretag.bind("class_balanced", labels, beta=0.9)
     >>> logits = torch.zeros(2, 2, requires_grad=True)
     >>> loss(logits, rows=[0, 2])
-    tensor(0.3648, grad_fn=<DivBackward0>)
+    tensor(0.3648, grad_fn=<LossBackward>)
     >>> loss.sampler
     'uniform'
     """
