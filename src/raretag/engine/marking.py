@@ -26,7 +26,7 @@ def solve_again(prepared: Prepared, solver: Solver, listener: Listener) -> None:
     targets = train.labels.targets()
     found = marked_shares(prepared.out_of_fold, targets, by_label=prepared.config.data.marking == "by_label")
     if found is None:
-        listener.message("data.marking is not used: it needs data without observed negatives and items with several positives")
+        listener.message("data.marking is not used: it needs items with several positives and no observed negatives")
         return
     likely = likely_missing(prepared.out_of_fold, targets, found)
     shares = found.shares()
