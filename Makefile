@@ -32,12 +32,13 @@ docs: $(READY) ## the generated pages, and the site in build/site (open build/si
 	$(BIN)/python docs/build_site.py
 	$(BIN)/zensical build --clean --strict
 
-wheel: $(READY) ## wheel and source archive in dist/, checked
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check build twine check-wheel-contents
+wheel: ## wheel and source archive in dist/, checked; needs no .venv, so it runs on every Python
+	$(PYTHON) -m venv build/packaging
+	build/packaging/bin/python -m pip install --quiet --disable-pip-version-check build twine check-wheel-contents
 	rm -rf dist
-	$(BIN)/python -m build
-	$(BIN)/twine check --strict dist/*
-	$(BIN)/check-wheel-contents dist/*.whl
+	build/packaging/bin/python -m build
+	build/packaging/bin/twine check --strict dist/*
+	build/packaging/bin/check-wheel-contents dist/*.whl
 
 check: $(READY) ## lint, format, types, architecture
 	$(BIN)/ruff check .
