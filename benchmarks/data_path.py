@@ -25,9 +25,9 @@ from torch import Tensor
 
 from raretag.config.settings import compose
 from raretag.core.context import Context
-from raretag.engine.batches import cut
+from raretag.engine.batches import build_fabric, cut
 from raretag.engine.fit import fit
-from raretag.engine.prepare import Prepared, build_fabric, prepare
+from raretag.engine.prepare import Prepared, prepare
 
 HERE = Path(__file__).parent
 RESULT = HERE / "results" / "data_path.json"

@@ -19,9 +19,9 @@ import torch
 
 from raretag.config.settings import compose
 from raretag.core.targets import Targets
-from raretag.engine.batches import logits_of
+from raretag.engine.batches import build_fabric, logits_of
 from raretag.engine.out_of_fold import fit_quietly
-from raretag.engine.prepare import build_fabric, prepare
+from raretag.engine.prepare import prepare
 from raretag.metrics.partial_labels import METRICS, partial_truth
 
 RESULT = Path(__file__).parent / "results" / "partial_test.json"

@@ -28,8 +28,9 @@ from raretag.core.listener import SILENT
 from raretag.core.targets import Targets
 from raretag.data.dataset import DataSet
 from raretag.data.sources import load
+from raretag.engine.batches import build_fabric
 from raretag.engine.marking import solve_again
-from raretag.engine.prepare import build_fabric, prepare
+from raretag.engine.prepare import prepare
 from raretag.engine.run import solve
 from raretag.labels.store import LabelStore
 from raretag.metrics import decisions

@@ -20,8 +20,9 @@ from raretag.config.settings import compose
 from raretag.core.method import build_method
 from raretag.core.registry import build
 from raretag.core.targets import LabelStatistics, Targets
+from raretag.engine.batches import build_fabric
 from raretag.engine.fit import features
-from raretag.engine.prepare import build_fabric, prepare
+from raretag.engine.prepare import prepare
 from raretag.solvers.regression import STRENGTHS
 
 SETS = {

@@ -24,9 +24,9 @@ from raretag.config.settings import Config, compose
 from raretag.core import chance
 from raretag.data.dataset import DataSet
 from raretag.data.sources import group_counts, load
-from raretag.engine.batches import logits_of
+from raretag.engine.batches import build_fabric, logits_of
 from raretag.engine.out_of_fold import fit_quietly, out_of_fold
-from raretag.engine.prepare import build_fabric, prepare
+from raretag.engine.prepare import prepare
 from raretag.labels.counts import groups
 from raretag.labels.hide import hide
 from raretag.suggestions.answers import Answer

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import pkgutil
 import re
 import statistics
 import subprocess
@@ -63,6 +64,19 @@ def test_imports_only_what_its_room_allows(path):
         return
     rooms = {name.split(".")[1] for name in imported(path)} & set(MAY_IMPORT)
     assert rooms - {parts[0]} <= MAY_IMPORT[parts[0]]
+
+
+@pytest.mark.parametrize("folder", ["benchmarks", "docs", "examples"])
+def test_scripts_import_names_that_exist(folder):
+    """They run too seldom for anybody to notice that a name has moved."""
+    missing = []
+    for path in sorted((REPOSITORY / folder).rglob("*.py")):
+        for name in sorted(imported(path)):
+            try:
+                pkgutil.resolve_name(name)
+            except (ImportError, AttributeError):
+                missing.append(f"{path.name}: {name}")
+    assert missing == []
 
 
 def test_methods_do_not_know_each_other():
