@@ -14,6 +14,7 @@ from raretag.core.registry import build
 from raretag.core.targets import Targets
 from raretag.data.arrays import from_arrays
 from raretag.serve.export import export
+from raretag.solvers import blend
 from raretag.solvers.blend import (
     Blend,
     Companions,
@@ -24,7 +25,7 @@ from raretag.solvers.blend import (
     stacked,
     summed,
 )
-from raretag.solvers.folds import HeldOut, Judge, Tried, along_path, deal, mean, standardised
+from raretag.solvers.folds import HeldOut, Judge, Tried, along_path, behind, deal, mean, standardised
 from raretag.solvers.learners import Fitted, Kernel, Task
 from raretag.solvers.newton import Products, without_typical_negatives
 from support.runs import run
@@ -128,18 +129,36 @@ def test_the_sum_of_all_fits_is_the_sum_of_their_scores():
     assert np.allclose(x @ total.weight.T + total.bias + k @ total.of_items.T, expected, atol=1e-4)
 
 
-def test_never_below_the_plain_thing():
-    for seed in range(20):
-        random = np.random.default_rng(seed)
-        positive = torch.from_numpy(random.random((120, 3)) < 0.2)
-        fold, judge = deal(positive, 4, 0), Judge(positive, None)
-        results = {
+def noisy(noises, seed):
+    """The truth and learners that see it through noise: what `stacked` takes."""
+    random = np.random.default_rng(seed)
+    positive = torch.from_numpy(random.random((120, 3)) < 0.2)
+    fold, judge = deal(positive, 4, 0), Judge(positive, None)
+    return (
+        fold,
+        judge,
+        {
             name: tried(positive + noise * torch.from_numpy(random.normal(size=(120, 3))).float(), judge, fold)
-            for name, noise in (("plain", 0.8), ("other", 0.7))
-        }
+            for name, noise in noises.items()
+        },
+    )
+
+
+def test_never_clearly_below_the_plain_thing():
+    for seed in range(20):
+        fold, judge, results = noisy({"plain": 0.8, "other": 0.7}, seed)
         stack = stacked(results, "plain", judge, fold)
-        assert stack.precision >= mean(results["plain"].precisions)
+        below, error = behind(results["plain"].precisions, judge.precisions(stack.scores))
+        assert below <= error + 1e-9
         assert stack.precision == pytest.approx(mean(judge.precisions(stack.scores)))
+
+
+def test_a_blend_that_is_clearly_worse_is_not_used(monkeypatch):
+    fold, judge, results = noisy({"plain": 0.2, "other": 5.0}, 0)
+    monkeypatch.setattr(blend, "shares_of", lambda _: {"other": 1.0})
+    stack = stacked(results, "plain", judge, fold)
+    assert stack.shares == {"plain": 1.0}
+    assert stack.scores is results["plain"].held_out.scores
 
 
 def test_the_kernel_finds_what_a_line_does_not_and_quick_is_the_line_alone():
