@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import threading
-from pathlib import Path
+from importlib import resources
 
 import pytest
 
@@ -13,7 +12,6 @@ from raretag.review.log import AnswerLog
 from raretag.suggestions.listing import Suggestion, Suggestions
 from support.browser import PATIENCE, chromium
 from support.evil import EVIL
-from support.paths import REPOSITORY
 
 uvicorn = pytest.importorskip("uvicorn", reason="pip install 'raretag[review]'")
 
@@ -228,10 +226,7 @@ def test_ten_thousand_suggestions_show_one_page_at_a_time(opened, address, desk,
 
 
 def test_axe_finds_nothing_serious(opened, address, desk):
-    places = [os.environ.get("RARETAG_AXE"), REPOSITORY / "node_modules" / "axe-core" / "axe.min.js"]
-    source = next((Path(place) for place in places if place and Path(place).is_file()), None)
-    if source is None:
-        pytest.skip("axe-core is not here: npm install --no-save axe-core, or $RARETAG_AXE")
+    source = resources.files("axe_playwright_python") / "axe.min.js"
     url = address(desk)
     for scheme in ("light", "dark"):
         page = opened(url, scheme=scheme)
