@@ -61,7 +61,8 @@ def first_page(name: str, plan: plans.Plan) -> str:
     return (
         f"# {plan.title}\n\n    raretag bench {name}\n\n{plan.source.rstrip('.')}. Budget `small`: {settings}.\n\n"
         "Mean ± standard deviation over seeds in %, best bold, second underlined, the paper's own number in brackets.\n"
-        'Groups are defined by training positives: head 100 and more, tail below 20. "F1 tuned": at thresholds chosen on\n'
+        "Groups are defined by training positives: head 100 and more, tail below 20. "
+        '"F1 tuned": at thresholds chosen on\n'
         "validation. The last two columns are the difference in mAP to the first row with its 95 % interval, paired\n"
         f"over test items (bootstrap, mean of the seeds) and over labels; bold: 0 is outside.\n\n{BEGIN}\n{END}\n"
     )

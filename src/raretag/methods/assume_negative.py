@@ -1,4 +1,4 @@
-r"""Assume negative (AN): what nobody labelled is absent.
+r"""Assume negative (AN): an unknown label counts as absent.
 
 Cole et al., "Multi-Label Learning from Single Positive Labels", CVPR 2021, arXiv:2106.09708.
 

@@ -20,7 +20,7 @@ Departs from the paper:
     an unknown label is a negative by default, which is how papers on partial labels compare with this loss.
 
 Departs from the authors' code:
-    the mean over B C instead of the sum over the batch, which only Adam survives (`reduce="sum"` is theirs).
+    the mean over B C instead of the sum over the batch, which works with Adam only (`reduce="sum"` is theirs).
     The gradient flows through the focusing powers as in the paper; their training script stops it there
     (`detach_focus=True`), and leaves gradients switched on behind it. No clamp at 1e-8.
 """

@@ -1,4 +1,4 @@
-r"""Class-balanced weights (CB, CB-Focal): a label weighs the inverse of its effective number of positives.
+r"""Class-balanced weights (CB, CB-Focal): each label is weighted by the inverse of its effective number of positives.
 
 Cui et al., "Class-Balanced Loss Based on Effective Number of Samples", CVPR 2019, arXiv:1901.05555; for rows with
 several labels as in Wu et al., ECCV 2020, and in PLM eq. (8).
@@ -24,7 +24,8 @@ Reduces to:
     binary_cross_entropy, or focal, at beta = 0.
 
 Departs from the paper:
-    a row without positives weighs the mean of w_c over all labels. A label never seen counts as seen once.
+    a row without positives has the mean of w_c over all labels as its weight. A label without positives counts as if it
+    had one.
 
 Departs from the authors' code:
     Wu et al. multiply by 10 (`balance=20` is theirs for focal) and give nan to a row without positives. Their text says

@@ -12,7 +12,7 @@ Paper and code::
     L = reduce( k w ( t score+(s+) + (1 - t) score-(s-) ) )
 
     For example weigh = rebalanced, score = asymmetric; or complete = splc, weigh = {name: class_balanced, beta: 0.9}.
-    A choice that stands in two slots is one object, so parts that belong together stay together.
+    A choice that is named in two slots is one object, so parts that belong together stay together.
 
 Reduces to:
     `base` if no slot is named.

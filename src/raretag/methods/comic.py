@@ -25,13 +25,13 @@ Reduces to:
     With one branch and balance, L_htb = L_mfm(phi(z_b)): a control without teachers, to compare the balancer with.
 
 Departs from the paper:
-    the head and tail branch learn from L_mfm of their own logits, of which (1) does not speak.
-    phi phi is read as a probability, within [1e-8, 1 - 1e-6]; product="logits" takes it for a logit, as the code does,
-    which hardly teaches anything. No gradient flows to the teachers or through kappa.
-    multi_focal and reflective_correction tell their own.
+    the head and tail branches learn from L_mfm of their own logits, which (1) leaves open.
+    phi phi is read as a probability, within [1e-8, 1 - 1e-6]; product="logits" reads it as a logit, as the code does,
+    and then the branch learns hardly anything from it. No gradient flows to the teachers or through kappa.
+    multi_focal and reflective_correction list their own departures.
 
 Departs from the authors' code:
-    (11) is there but switched off. All branches see the same items. L_htb has weight .5, as in their file for tests.
+    (11) is in the code but switched off. All branches see the same items. L_htb has weight .5, as in their test file.
 """
 
 from __future__ import annotations

@@ -12,8 +12,8 @@ Paper and code::
 A plain softmax over all labels makes the labels of one item compete with each other; here they do not. With
 m = log sum over N of e^{z_n} a term is -log sigmoid(z_c - m), which is how it is computed: s+ = z - m, and the negative
 side of a label costs nothing by itself. Only m needs a whole row, so that a head for very many labels can pass its
-labels in blocks (streamed/head.py). Scores rank the labels of an item; they are no probabilities, and the scores of two
-items cannot be compared: set thresholds by `tune`, or take the first k.
+labels in blocks (streamed/head.py). Scores rank the labels of an item. They are not probabilities, and scores of two
+items cannot be compared: set thresholds with `tune`, or take the first k.
 
 Reduces to:
     none. For items with one label it is the plain softmax.

@@ -21,7 +21,7 @@ Reduces to:
     rebalanced at scale = 1, kappa = 0; (alpha + 1/2) times negative_tolerant at beta = 0.
 
 Departs from the paper:
-    A label never seen counts as seen once, one that is always there as once missing.
+    A label without positives counts as if it had one; a label that every item has, as if one item lacked it.
 
 Departs from the authors' code:
     theirs divides nu by lambda, which they call a slip; `shift_over_scale=True` reproduces it.

@@ -1,4 +1,4 @@
-r"""Dynamic pseudo-labels: an unknown label is what the network said of it the last time.
+r"""Dynamic pseudo-labels: the target of an unknown label is the network's last prediction of it.
 
 Zhang et al., "Towards Imbalanced Large Scale Multi-label Classification with Partially Annotated Labels", 2023,
 arXiv:2308.00166.
@@ -20,11 +20,12 @@ Paper and code::
          H(t) = -alpha t log p^ - beta (1 - t) log(1 - p^)
 
 Which unknown labels are picked is a hash of (seed, epoch, item, label) for each label alone, so their number varies;
-q N_ne is the number really picked. With draw="labels" a label is picked for all items of a step, and what is not picked
-is not looked at: (10) is of the picked and observed labels, and only the memory of picked labels is refreshed. Then a
-head for many labels multiplies only those (streamed/head.py), and the step costs about q of the full one.
+q N_ne is the number really picked. With draw="labels" a label is picked for all items of a step, and the others are not
+used: (10) covers the picked and observed labels, and only the memory of picked labels is refreshed. A head for many
+labels then computes only those (streamed/head.py), and the step costs about q times a full one.
 
-`reading="repaired"` is the default and `reading="paper"` what is printed; each option given replaces the reading's.
+`reading="repaired"` is the default and `reading="paper"` is what is printed; options that you set replace those of the
+reading.
 
     option       repaired      paper
     balance      "equal"       "batch"
@@ -39,12 +40,12 @@ Reduces to:
 
 Departs from the paper:
     As printed it drifts: alpha is 10 to 20 times beta, so each refresh multiplies the odds of a pseudo-label by as
-    much, and where only positives are observed nothing holds it: all of them become 1 within ten epochs. Repaired:
+    much, and if only positives are observed, nothing stops it: all of them become 1 within ten epochs. Repaired:
     alpha = beta = .5, the memory starts at the observed prior of the label and moves slowly, y~ <- .9 y~ + .1 p^.
     A RuntimeWarning is given once if the mean pseudo-label exceeds five times the observed prevalence.
     Observed prior: positives / observed where the label has observed negatives, else positives / items.
     P and T are not defined in print; T = observed labels (total="observed") gives beta = 1 where only positives are
-    observed. (9) and (10) are as the text wants them; schedule="printed" is exp((e + m) / E), never below 1. The
+    observed. (9) and (10) follow the paper's text; schedule="printed" is exp((e + m) / E), never below 1. The
     printed (10) gives 2 to the items that the text gives 1. The value of q is not printed: .5.
     anchor="prior" refreshes towards the prior (y~ <- momentum prior + (1 - momentum) p^); anchor="align" shifts the
     logits of each label's pseudo-labels after each epoch, so that their mean is the prior.

@@ -1,4 +1,4 @@
-r"""Entropy maximisation (EM) and asymmetric pseudo-labels (APL): unknown stays unknown until it is surely absent.
+r"""Entropy maximisation (EM) and asymmetric pseudo-labels (APL): a label stays unknown until it is clearly absent.
 
 Zhou et al., "Acknowledging the Unknown for Multi-label Learning with Single Positive Labels", ECCV 2022,
 arXiv:2203.16219.
@@ -17,9 +17,9 @@ Paper and code::
     (2)  L = -alpha H(p)                                 where it is unknown
     (3)  L = beta (-t~ log p - (1 - t~) log(1 - p))      where it has a pseudo-label
 
-After each epoch from W on, of the unknown items of each label without a pseudo-label those with the lowest p get one,
-t~ = p, for good: theta / (E - W) of all that were unknown. There are no positive pseudo-labels: that is the asymmetry.
-The numbers are ours.
+After each epoch from W on, some of each label's unknown items get a permanent pseudo-label t~ = p: those with the
+lowest p that have none yet, theta / (E - W) of all that were unknown. There are no positive pseudo-labels; hence
+"asymmetric". The equation numbers are ours.
 
 Reduces to:
     EM alone at `pseudo_labels=False`; binary_cross_entropy at alpha = 0 as well.

@@ -10,15 +10,15 @@ Paper and code::
     (1)  L = sum over observed labels of their cross entropy / (B C)
     (2)      + ((sum over items and labels of p / B - k) / C)^2
 
-The numbers are ours.
+The equation numbers are ours.
 
 Reduces to:
     binary_cross_entropy plus the penalty.
 
 Departs from the paper:
     k is the number of observed positives per item unless given. The paper knows the true number: 1.5 (VOC 2012), 2.9
-    (COCO), 1.9 (NUS-WIDE), 31.4 (CUB); give it if you can guess it, for with hidden positives the default is too small.
-    The paper has no observed negatives; here they count where there are any.
+    (COCO), 1.9 (NUS-WIDE), 31.4 (CUB). Set it if you can guess it: with hidden positives the default is too small.
+    The paper has no observed negatives; here they count if there are any.
 
 Departs from the authors' code:
     -log p is softplus(-z), not -log(p + 1e-5).

@@ -1,4 +1,4 @@
-r"""Hill loss: negatives that look very much like positives are probably missing labels, so they are pushed less.
+r"""Hill loss: negatives that look very much like positives are probably missing labels, so they are pushed down less.
 
 Zhang et al., "Simple and Robust Loss Design for Multi-Label Learning with Missing Labels", 2021, arXiv:2112.07368.
 
@@ -7,7 +7,7 @@ Paper and code::
     z      logits                   [B, C]
     m      margin                   on the logit of positives
     g      gamma                    focusing power of positives
-    l      peak                     lambda: negatives are pushed no more at p = 2 l / 3
+    l      peak                     lambda: negatives are no longer pushed at p = 2 l / 3
 
     L+ = -(1 - p_m)^g log p_m,   p_m = sigmoid(z - m)
     L- = (l - p) p^2,            p = sigmoid(z)
@@ -19,7 +19,7 @@ Departs from the paper:
     none; labels observed to be absent are negatives like the unknown ones.
 
 Departs from the authors' code:
-    the mean over B C instead of the sum over the batch, which only Adam survives (`reduce="sum"` is theirs).
+    the mean over B C instead of the sum over the batch, which works with Adam only (`reduce="sum"` is theirs).
     -log p is softplus(-z); theirs is infinite at z = -100 in float32.
 """
 

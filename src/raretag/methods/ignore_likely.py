@@ -1,4 +1,4 @@
-r"""Ignore likely: a plain negative for what nobody labelled, unless the model believes in it; then it has no term.
+r"""Ignore likely: an unknown label is a plain negative, unless the model finds it likely; then it has no term.
 
 No paper. Class-aware sampling (Wu et al., ECCV 2020, arXiv:2007.09654) with the distrust of confident unknown labels
 that SPLC (arXiv:2112.07368) and large-loss rejection (Kim et al., CVPR 2022, arXiv:2206.03740) share.
@@ -7,7 +7,7 @@ Paper and code::
 
     z        logits                 [B, C]
     y        targets                [B, C] positive, negative, unknown
-    tau      tau                    threshold of belief
+    tau      tau                    threshold on p
     warm_up  warm_up                share of the epochs in which every unknown label is a negative
 
     t = y if observed else 0

@@ -1,6 +1,6 @@
 r"""Re-weighting by the square root of the inverse frequency (RW).
 
-As compared with in Wu et al., "Distribution-Balanced Loss for Multi-Label Classification in Long-Tailed Datasets",
+A baseline of Wu et al., "Distribution-Balanced Loss for Multi-Label Classification in Long-Tailed Datasets",
 ECCV 2020, arXiv:2007.09654, section 4.2.
 
 Paper and code::
@@ -16,7 +16,7 @@ Reduces to:
 
 Departs from the paper:
     "between 0 and 1 in a mini-batch" divides by a maximum that is the same for every batch, so it is taken once.
-    `normalise=False` leaves sqrt(N / n_c). A label never seen counts as seen once.
+    `normalise=False` leaves sqrt(N / n_c). A label without positives counts as if it had one.
 
 Departs from the authors' code:
     none.

@@ -7,7 +7,7 @@ Paper and code::
     z      logits                   [B, C]
     e      epoch, from 0
     delta  delta                    share of the label slots of a batch that is added with each epoch
-    k      ceil(B C delta e)        how many unknown labels of the batch are not believed
+    k      ceil(B C delta e)        how many unknown labels of the batch are distrusted
 
     t = y if observed else 0
     R      the k largest of -log(1 - p) among the unknown labels of the batch
@@ -20,13 +20,13 @@ Reduces to:
     assume_negative in the first epoch, and at delta = 0.
 
 Departs from the paper:
-    labels observed to be absent are negatives that are always believed; the paper has no such labels.
-    The paper trains for 10 epochs, in which delta adds up to 4.5 % of all labels. With many epochs, delta adds up too:
+    labels observed to be absent always count as negatives; the paper has no such labels.
+    The paper trains for 10 epochs, in which delta adds up to 4.5 % of all labels. With more epochs it adds up to more:
     choose it so that delta times the epochs is the share of positives that may be missing.
 
 Departs from the authors' code:
-    where fewer than k labels are unknown theirs also changes observed ones. Theirs keeps the k-th itself out of what is
-    corrected for good. delta is a share and not in percent: .005, .002, .001 are the values of their later code.
+    if fewer than k labels are unknown, theirs also changes observed ones. Theirs does not correct the k-th itself for
+    good. delta is a share and not in percent: .005, .002, .001 are the values of their later code.
 """
 
 from __future__ import annotations

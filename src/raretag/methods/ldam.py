@@ -19,10 +19,10 @@ Reduces to:
 
 Departs from the paper:
     Wu et al. speak of a "class-level margin" and publish no code: the sigmoid form is a reading, `margin_on="all"` (a
-    shift of all logits of a label) another. A label never seen counts as seen once.
+    shift of all logits of a label) another. A label without positives counts as if it had one.
 
 Departs from the authors' code:
-    s = 1 by default. They re-weigh from epoch 160 of 200 (`reweigh_from=0.8`) and divide by the weights of the batch.
+    s = 1 by default. They re-weight from epoch 160 of 200 (`reweigh_from=0.8`) and divide by the weights of the batch.
 """
 
 from __future__ import annotations

@@ -13,14 +13,14 @@ Paper and code::
     z' = z - tau (log o_c - log o)                 when predicting; training never sees it
 
 A shift is one number for each label, so it moves the operating point and leaves each label's own ranking as it was. It
-is the honest yardstick for methods whose gain is at the threshold of 0.5.
+is the fair baseline for methods whose gain is at the threshold of 0.5.
 
 Reduces to:
     binary_cross_entropy with the same `unknown` as far as training goes, and for tau = 0 altogether.
 
 Departs from the paper:
-    odds and sigmoids instead of priors and a softmax. A label never seen counts as seen once, one always seen as once
-    absent.
+    odds and sigmoids instead of priors and a softmax. A label without positives counts as if it had one; a label that
+    every item has, as if one item lacked it.
 
 Departs from the authors' code:
     the same.

@@ -14,13 +14,13 @@ What is special is the model: see raretag/models/heads/label_graph.py for its eq
 (`--set head.vectors=words.npy`, `--set head.hidden=256`).
 
 Reduces to:
-    binary_cross_entropy with the same `unknown`; with another head it is nothing else.
+    binary_cross_entropy with the same `unknown`; with another head it is just that.
 
 Departs from the paper:
     mean over items and labels. The number (8) is the paper's, whose loss sums over labels: reduce="rows".
 
 Departs from the authors' code:
-    none in the loss; the head tells its own.
+    none in the loss; the head's file lists its own.
 """
 
 from __future__ import annotations

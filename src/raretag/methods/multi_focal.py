@@ -27,14 +27,14 @@ Reduces to:
 
 Departs from the paper:
     w+ = 0: a larger power makes the loss of a positive smaller, so (5) as printed takes weight from the rare positives
-    that it means to help. The printed form: gamma_pos=1, gamma_neg=4, head_tail_pos=1, margin=0,
+    that it is meant to help. The printed form: gamma_pos=1, gamma_neg=4, head_tail_pos=1, margin=0,
     detach_focus=False.
     The paper gives no formula for g_ht; this is the code's, with n_c at least 1.
     The paper and the code sum over the batch: reduce="sum".
 
 Departs from the authors' code:
     no class weight; class_weight=True multiplies both sides by g_ht as the code does.
-    autograd's mode is left alone.
+    The mode of autograd is not changed.
 """
 
 from __future__ import annotations

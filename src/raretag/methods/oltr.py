@@ -17,17 +17,17 @@ Paper and code::
     repel   = max(0, margin - mean of d over all labels that an item does not have)
 
 Reduces to:
-    binary_cross_entropy with the same `unknown` in stage 1, and with a model that tells no distances.
+    binary_cross_entropy with the same `unknown` in stage 1, and with a model that returns no distances.
 
 Departs from the paper:
-    it is for one label an item; the reading for several is ours: BCE for softmax, and the means over labels above.
+    it has one label per item; the form for several is ours: BCE for softmax, and the means over labels above.
     No open set: reachability scales the features as in the paper, but nothing is rejected.
     Mean over items and labels.
 
 Departs from the authors' code:
     centroids have the gradient of the loss, which the code divides by the number of items again, and no rate of
     their own.
-    A label without items remembers the mean of all.
+    The memory of a label without items is the mean of all features.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-r"""Partial asymmetric loss with class-aware selection (P-ASL, CSL): of the unknown labels only the doubtless count.
+r"""Partial asymmetric loss with class-aware selection (P-ASL, CSL): unknown labels count only if clearly absent.
 
 Ben-Baruch et al., "Multi-label Classification with Partial Annotations using Class-aware Selective Loss", CVPR 2022,
 arXiv:2110.10955.
@@ -8,7 +8,7 @@ Paper and code::
     z, y           logits, targets                  [B, C]
     g+, g-, g_u    gamma_pos, gamma_neg, gamma_unknown
     K              likely                           unknown labels dropped for each row of the batch
-    P_c, eta       prior, prior_threshold           how often label c is there, as the model of a first run says:
+    P_c, eta       prior, prior_threshold           how frequent label c is, by the model of a first run:
                                                     a list, or the record.json of that run (in mode "ignore")
 
     L = -(1 - p)^{g+} log p     if y = 1
@@ -27,8 +27,8 @@ Departs from the paper:
     none; the defaults are those of the authors' runs (README), not of their command line.
 
 Departs from the authors' code:
-    the mean over B C instead of the sum. The K B most probable labels are those of all processes, and equals of the
-    last one dropped go too. `detach_focus=True` stops the gradient as theirs does.
+    the mean over B C instead of the sum. The K B most probable labels are those of all processes, and ties with the
+    last one are dropped too. `detach_focus=True` stops the gradient as theirs does.
 """
 
 from __future__ import annotations

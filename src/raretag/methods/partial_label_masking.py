@@ -28,14 +28,14 @@ Reduces to:
 
 Departs from the paper:
     lambda: 1/epochs, which gives the paper's end points in any number of epochs; the paper has .01 for 90 epochs.
-    r_bar / r stays within [1/clamp, clamp], or between its start and r where it starts outside (`initial`): with few
-    positives it runs away. `clamp=None` is the paper's.
+    r_bar / r stays within [1/clamp, clamp], or between its start and r if it starts outside (`initial`), because with
+    few positives it diverges. `clamp=None` is the paper's.
     The reduction is the base's; the paper's is `reduce="rows"`.
     Empty bins of the ideal distributions hold `floor`, else (5) is infinite. A label without positives or without
     negatives in the epoch has D = 0 and no part in (6).
-    The paper knows no unknown labels. An unknown label is in no histogram (`count_unknown=True`: among the negatives)
-    and is masked by what the base completes it to; n- counts the unknown labels unless the base ignores them. So where
-    no negative was ever observed the ratios stay as they start.
+    The paper has no unknown labels. An unknown label is in no histogram (`count_unknown=True`: among the negatives)
+    and is masked by what the base completes it to; n- counts the unknown labels unless the base ignores them. So if
+    no negative is observed, the ratios keep their initial values.
     `clip` bounds r_bar after each update, not at the start (COCO: 1).
 
 Departs from the authors' code:

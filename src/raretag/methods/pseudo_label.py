@@ -1,4 +1,4 @@
-r"""Hard pseudo-labels: after a warm-up, an unknown label is what the model says in the same step.
+r"""Hard pseudo-labels: after a warm-up, the target of an unknown label is the model's own decision in the same step.
 
 Lee, "Pseudo-Label: The Simple and Efficient Semi-Supervised Learning Method for Deep Neural Networks", ICML workshop
 on Challenges in Representation Learning, 2013.
@@ -7,7 +7,7 @@ Paper and code::
 
     z      logits                   [B, C]
     y      targets                  [B, C] positive, negative, unknown
-    tau    tau                      threshold of belief
+    tau    tau                      threshold on p
 
     t = y if observed else 1[p > tau],   p = sigmoid(z), from `start_epoch` on
     L = -t log p - (1 - t) log(1 - p)
@@ -17,11 +17,11 @@ Reduces to:
 
 Departs from the paper:
     the paper has one class for each item, labels whole items, and raises the weight of pseudo-labels slowly. Here each
-    unknown label is judged for itself. Before the warm-up ends it is a negative (`unknown`): with positives alone
-    observed, a model that ignores the rest says yes to everything and would then believe itself.
+    unknown label is decided by itself. Before the warm-up ends it is a negative (`unknown`): if only positives are
+    observed, a model that ignores the rest predicts every label and would then learn from these predictions.
 
 Departs from the authors' code:
-    there is none for labels; COMIC compares with this method but publishes no code of it.
+    there is none for several labels; COMIC compares with this method but publishes no code for it.
 """
 
 from __future__ import annotations

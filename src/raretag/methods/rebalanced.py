@@ -1,4 +1,4 @@
-r"""Re-balanced weighting (R-BCE, R-Focal): undoes what class-aware sampling repeats because labels occur together.
+r"""Re-balanced weighting (R-BCE, R-Focal): corrects class-aware sampling for labels that occur together.
 
 Wu et al., "Distribution-Balanced Loss for Multi-Label Classification in Long-Tailed Datasets", ECCV 2020,
 arXiv:2007.09654.
@@ -20,7 +20,7 @@ Reduces to:
     (alpha + 1/2) times binary_cross_entropy, or focal, at beta = 0.
 
 Departs from the paper:
-    none; a label never seen counts as seen once.
+    none; a label without positives counts as if it had one.
 
 Departs from the authors' code:
     none. Their parameters called alpha, beta, gamma are beta, mu, alpha here, as in the paper.

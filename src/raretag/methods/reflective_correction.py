@@ -14,7 +14,7 @@ Paper and code::
     (3)  L = the base's loss of these labels, times B / N if scale = "positives"
 
 Nothing is corrected before the share `warm_up` of the epochs has passed. In an epoch a label gets at most `cap` times
-as many corrections as it has observed positives: a batch that would exceed this leaves the label alone.
+as many corrections as it has observed positives: a batch that would exceed this does not correct the label.
 
 Reduces to:
     its base at tau = 1.
@@ -24,7 +24,7 @@ Departs from the paper:
     The factor B / N is off: the reduction of the base already bounds the loss. In print N is the number of corrected
     labels, which is often 0; here, as in the code, it is the number of positives after correction.
     "Past data with class c" may mean the items that have the label: mean_of="positives".
-    The default tau is the paper's, for the paper's base; with a base like binary_cross_entropy take .5 to .6.
+    The default tau is the paper's, for the paper's base; with a base like binary_cross_entropy, use .5 to .6.
 
 Departs from the authors' code:
     their P_c is the mean over the batch itself (mean_of="batch") and observed positives lose 1 of their logit

@@ -12,13 +12,13 @@ Paper and code::
     (2)  L = mean over B C of L(p | e) + L(e | p)
     (3)      + (R(p) + R(e)) / 2,   R(p) = ((sum over items and labels of p / B - k) / C)^2
 
-The numbers are ours. Both halves of (2) are one objective over 2 B rows: the rows of z on top of the rows of theta,
-each half completed by what the other believes. H(p, y) + H(p, e) is 2 H(p, (y + e) / 2).
+The equation numbers are ours. Both halves of (2) are one objective over 2 B rows: the rows of z on top of the rows of
+theta, each half completed by the predictions of the other. H(p, y) + H(p, e) is 2 H(p, (y + e) / 2).
 
 theta starts at logit .995 for an observed positive, -logit .995 for an observed negative, and logit(.6) u with u
 uniform in (-1, 1) for an unknown label; u is a hash of (seed, item, label). What is learned and saved is the distance
-of theta from its start, so the start needs neither the labels in advance nor a word between processes. An
-optimiser without weight decay does not notice.
+of theta from its start, so the start needs neither the labels in advance nor communication between processes. For an
+optimiser without weight decay this makes no difference.
 
 The estimator learns with `learning_rate_factor` times the learning rate of the network: `parameter_groups`.
 

@@ -1,4 +1,4 @@
-r"""Self-paced loss correction (SPLC): an unknown label that the model believes in becomes a positive, step by step.
+r"""Self-paced loss correction (SPLC): an unknown label that the model finds likely becomes a positive, step by step.
 
 Zhang et al., "Simple and Robust Loss Design for Multi-Label Learning with Missing Labels", 2021, arXiv:2112.07368.
 
@@ -6,7 +6,7 @@ Paper and code::
 
     z      logits                   [B, C]
     y      targets                  [B, C] positive, negative, unknown
-    tau    tau                      threshold of belief
+    tau    tau                      threshold on p
     m      margin                   on the logit of observed positives alone
     g      gamma                    focusing power
 
@@ -21,7 +21,7 @@ Departs from the paper:
     a label observed to be absent stays absent. The paper has no such labels.
 
 Departs from the authors' code:
-    the mean over B C instead of the sum over the batch, which only Adam survives (`reduce="sum"` is theirs).
+    the mean over B C instead of the sum over the batch, which works with Adam only (`reduce="sum"` is theirs).
     tau was .65 for COCO with 75 % of its labels.
 """
 

@@ -11,7 +11,7 @@ Paper and code::
     L = mean of l over the items that have a label, P and N the labels that the item has and has not
       + mean of l over the labels that the batch has, P and N the items of the batch with and without the label
 
-T > 1 lets all positives be heard and not the hardest alone.
+With T > 1 all positives count, not only the hardest.
 
 Reduces to:
     none.
@@ -21,8 +21,8 @@ Departs from the paper:
     The items of a label are those of the batch of all processes.
 
 Departs from the authors' code:
-    a label without negatives in the batch costs 0; theirs puts -100 in their place, which costs nearly nothing, too.
-    The loss is no sum of terms of single labels, so `reduce` has nothing to choose and there are no parts to exchange.
+    a label without negatives in the batch costs 0; theirs puts -100 in their place, which costs almost nothing, too.
+    The loss is not a sum of terms of single labels, so it has no option `reduce` and no parts to exchange.
 """
 
 from __future__ import annotations

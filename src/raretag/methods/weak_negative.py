@@ -1,4 +1,4 @@
-r"""Weak assume negative (WAN): what nobody labelled is absent, but all absent labels together weigh as much as one.
+r"""Weak assume negative (WAN): an unknown label counts as absent, but all absent labels together weigh as much as one.
 
 Cole et al., "Multi-Label Learning from Single Positive Labels", CVPR 2021, arXiv:2106.09708.
 
@@ -15,7 +15,7 @@ Reduces to:
     assume_negative at negative_weight = 1.
 
 Departs from the paper:
-    labels observed to be absent count as weak negatives too; the paper has none. g is 1 if there is but one label.
+    labels observed to be absent count as weak negatives too; the paper has none. g is 1 if there is only one label.
 
 Departs from the authors' code:
     -log p is softplus(-z), not -log(p + 1e-5). Observed negatives have a term; in the code theirs is zero.

@@ -1,9 +1,9 @@
-"""Each label is the mean of its items; an item gets the labels that point into its direction.
+"""Each label is the mean of its items; an item gets the labels whose direction is closest to its own.
 
     w_c = sum of x_i over the items that have label c, scaled to length 1
     s_c(x) = scale <w_c, x> / |x|
 
-It reads the data once, so it is the plain thing that other rankers must beat, and a cheap shortlist for them.
+It reads the data once, so it is the baseline that other rankers must beat, and a cheap shortlist for them.
 """
 
 from __future__ import annotations

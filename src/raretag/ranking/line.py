@@ -1,8 +1,8 @@
-"""Sparse lines, one per label: products that are never dense, the best labels by them, and their form in a file.
+"""Sparse linear models, one per label: products that are never dense, the best labels by them, and their file format.
 
-An item shares features with some labels and none with most. Only the former are scored one by one; of the latter, whose
-score is their bias, the few with the highest bias are looked at. So the cost of an item is the number of weights that
-its features have, however many labels there are.
+An item shares features with some labels, and none with most. Only the former are scored one by one; the score of the
+latter is their bias, so only the few with the highest bias are considered. The cost of an item is therefore the number
+of weights of its features, however many labels there are.
 """
 
 from __future__ import annotations

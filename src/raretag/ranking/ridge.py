@@ -6,8 +6,8 @@ With rows X [N, D], targets Y [N, C] and strength q, for the `largest` most freq
     W = P X'Y = (X P)'Y                                        K columns at once
     z_i without item i = ((X W)_i - h_i y_i) / (1 - h_i),      h_i = x_i P x_i
 
-Each of the other columns is taken alone: W_f = (X'Y)_f / (|X_f|^2 + q). They have few items, so that q leaves little of
-them, and what they have in common with others matters less.
+Each of the other columns is fitted by itself: W_f = (X'Y)_f / (|X_f|^2 + q). They have few items, so q shrinks them to
+little, and what they have in common with others matters less.
 
 W is never whole in memory: X P is made for a block of columns at a time, and only the entries of a pattern are kept.
 """

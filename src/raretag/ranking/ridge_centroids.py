@@ -1,12 +1,12 @@
-r"""A line per label: ridge regression plus the label's centroid, in shares that held-out items choose. Ours.
+r"""One linear model per label: ridge regression plus the label's centroid, in shares chosen on held-out items. Ours.
 
-No paper. What it is made of: ridge regression with one inverse for all labels (ranking/ridge.py) and its closed form of
+No paper. It consists of: ridge regression with one inverse for all labels (ranking/ridge.py) and its closed form of
 leave-one-out; class centroids (Rocchio 1971), which are strong for labels of a few items; propensities p_c of labels
 (Jain, Prabhu and Varma, KDD 2016) as the weight of rare labels.
 
 Code::
 
-    x_i        rows [N, D], brought to a mean square length of 1; the ridge sees a further column of ones
+    x_i        rows [N, D], scaled to a mean square length of 1; the ridge has a further column of ones
     y_ic       1 positive, 0 negative
     W          ridge regression, kept where a feature and a label occur together
     v_c        sum_i y_ic x_i, scaled to length 1
@@ -17,15 +17,15 @@ Code::
         then the ridge is solved once more
     3.  z_ic, v_c x_i of some items without themselves, in closed form: no second fit
     4.  share a and power e: of those whose P@5 on these items is at most 3 % below the best, the ones with the highest
-        mean of recall@10 over labels of 100 items or more, of 20 to 99, and of fewer: rare labels get what costs
-        little, and frequent ones are not given up for them
+        mean of recall@10 over labels of 100 items or more, of 20 to 99, and of fewer: rare labels gain where that
+        costs little, and frequent ones are not given up for them
     5.  score_c(x) = r_c^e (W_c x + b_c) + a v_c x
 
 A ridge regression predicts probabilities, so labels of all frequencies can be compared; but those of labels with a few
-items are shrunk to almost nothing. Their centroid and r_c bring them back. The result is one sparse line per label.
+items are shrunk to almost nothing. Their centroid and r_c make up for it. The result is one sparse line per label.
 
-If a label's absent entries are unknown, and some of its negatives are observed, it is fitted to its observed entries
-alone. If none of its negatives is observed, all that is unknown counts as negative.
+If a label's absent entries are unknown and some of its negatives are observed, it is fitted to its observed entries
+alone. If none of its negatives is observed, all its unknown entries count as negative.
 
 Reduces to:
     ridge regression with shares=(0,), powers=(0,); centroids with very large shares.

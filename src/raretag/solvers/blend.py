@@ -1,34 +1,35 @@
-r"""Linear classifiers, a kernel of the items, a forest and networks, with shares that held-out folds give them. Ours.
+r"""Linear classifiers, a kernel, a forest and networks, weighted by how they do on held-out folds. Ours.
 
-No paper. What it is made of: balanced logistic regression; the squared hinge of support vector machines (Fan et al.,
+No paper. It consists of: balanced logistic regression; the squared hinge of support vector machines (Fan et al.,
 LIBLINEAR, JMLR 2008); ridge regression on a Laplace kernel; extremely randomised trees (solvers/forest.py); a small
-network per fold (solvers/network.py); the weights of learners by how they did on held-out items (stacked
+network per fold (solvers/network.py); and shares of these learners that follow from held-out items (stacked
 generalization, Wolpert 1992, but with one number per learner).
 
 Paper and code::
 
-    o_v        held-out scores of learner v, standardised fold by fold (solvers/folds.py), at the strength the folds
-               chose; m_v, d_v its mean and spread, label by label
+    o_v        held-out scores of learner v, standardised fold by fold (solvers/folds.py), at the strength chosen by
+               cross-validation; m_v, d_v its mean and spread, label by label
     t_v        how far the mean average precision of o_v is below that of the best learner, in standard errors of the
                paired differences over labels
-    P          companions: which labels come with which
+    P          companions: which labels occur together
 
-    1.  counted: what is observed. If no negative of a label is observed, or negatives were chosen for being like
-        positives (answered suggestions), all that is unknown counts as negative.
-    2.  share_v = exp(-t_v) / sum exp(-t) of lines and kernel;   a learner below 1 in 50 is left out
+    1.  counted: what is observed. If no negative of a label is observed, or its negatives were chosen because they look
+        like positives (answered suggestions), all its unknown entries count as negative.
+    2.  share_v = exp(-t_v) / sum exp(-t) of linear learners and kernel;   a share below 1 in 50 is left out
     3.  o = sum share_v o_v;   then for the forest, and for the networks:   o <- (1 - g) o + g o_f, for the largest g
         of 0.4, 0.2, 0 (networks: 0.5, 0.3, 0.15, 0) that is not below g = 0
     4.  o <- o + a o P', for the largest a of 0, 0.1, 0.2, 0.4 that is within half a standard error of the best
-    5.  if o is below balanced logistic regression alone by more than a standard error, that is used alone
-    6.  every learner is fitted to all items, and all is added up in the same way:
+    5.  if o is below balanced logistic regression by more than a standard error, logistic regression is used alone
+    6.  every learner is fitted to all items, and the learners are added up in the same way:
             z = m + d (s + a P s),   s = sum share_v (z_v - m_v) / d_v,   m, d those of logistic regression
-        so 0 is about where balanced weights would draw the line. A label without positives gets a low bias alone.
+        so the boundary of balanced weights is near 0. A label without positives gets only a low bias.
 
-Forest and networks are guests: alone they are often worse than a line, so their shares cannot follow from how they do
-alone; what counts is whether they help the others. These shares helped on sets of all kinds (docs/log.md). Held-out
-scores come from a fifth of the trees and one of five networks, so the folds show less than they are worth.
+Forest and networks are optional ("guests" in the code). Alone they are often worse than a linear classifier, so step 2
+would give them too little; step 3 asks instead whether they help the others. These shares helped on sets of all kinds
+(docs/log.md). Held-out scores come from a fifth of the trees and one of five networks, so they show only part of the
+gain.
 
-Companions are labels that come together; scores are moved by those of the labels that go with them. With n_c positives
+Companions are labels that occur together: the score of a label is moved by those of its companions. With n_c positives
 of label c among N items, co_cj items that have both c and j, and pi_j = n_j / N::
 
     P_cj = (co_cj + pi_j) / (n_c + 1) - pi_j        how much more frequent j is where c is; shrunk by one item
@@ -38,13 +39,13 @@ of label c among N items, co_cj items that have both c and j, and pi_j = n_j / N
 As P_cj = co_cj / (n_c + 1) - pi_j n_c / (n_c + 1), P is a matrix of the pairs that occur and a product of two vectors:
 it is never written out.
 
-All of it is linear in scores, so the result is one line, kernel, forest and network (models/heads/blended.py). There is
-no kernel for more than 6,000 items, or where the model would have to keep too many numbers, no forest where fifty trees
-would take minutes, and no network for fewer than 3,000 items or very many columns. `effort`: quick is logistic
-regression and companions, by 3 folds and a short path; default has 5 folds, best 10.
+All of it is linear in scores, so the result is one linear model, kernel, forest and network (models/heads/blended.py).
+There is no kernel for more than 6,000 items or if the model would have to keep too many numbers, no forest if fifty
+trees would take minutes, and no network for fewer than 3,000 items or very many columns. `effort`: quick is logistic
+regression and companions, with 3 folds and a short path; default has 5 folds, best 10.
 
 Reduces to:
-    logistic_regression with effort=quick, but for how folds are dealt and a strength chosen.
+    logistic_regression with effort=quick, except for how folds are made and a strength is chosen.
 
 Departs from the paper:
     none to depart from.

@@ -1,6 +1,6 @@
-r"""Balanced logistic regression and a committee of networks, added up to one network with a skip. Ours.
+r"""Balanced logistic regression and a committee of networks, added up to one network with a skip connection. Ours.
 
-No paper. What it is made of: logistic_regression.py; mixup (Zhang et al., ICLR 2018); the mean of networks that differ
+No paper. It consists of: logistic_regression.py; mixup (Zhang et al., ICLR 2018); the mean of networks that differ
 only in their draws (Lakshminarayanan et al., NeurIPS 2017), which for one hidden layer is again a network.
 
 Paper and code::
@@ -13,14 +13,14 @@ Paper and code::
     o, q, p    spread (standard deviation over training items) of r_c, m_c and k_c
 
     1.  counted: what is observed. If a label has no typical observed negative, its unknown entries are negatives too,
-        but for the `forgive` n_c of them (no more than half) that r puts highest when it has not seen them.
+        except the `forgive` n_c of them (no more than half) that r, fitted without them, scores highest.
     2.  s = N / (2 n) on either side of a label, over what is counted
     3.  z_c = (o + q + p) / 9 (r_c / o + m_c / q + k_c / p)         all with the same spread, then their mean;
-            = (q + p) / 4 (m_c / q + k_c / p)                       with ten items a column (ENOUGH), where a line has
-                                                                    learned all it can and networks go on
+            = (q + p) / 4 (m_c / q + k_c / p)                       with ten items per column (ENOUGH), where more
+                                                                    items help networks, not the regression
 
-A label without positives keeps the low bias of logistic regression. `skip` says whether r is in step 3, however many
-items there are; `weights` leaves out either half of the members.
+A label without positives keeps the low bias of logistic regression. `skip` decides whether r is in step 3, however many
+items there are; `weights` leaves out one half of the members.
 
 Reduces to:
     logistic_regression if nothing is unknown and `members` is 0.

@@ -1,14 +1,15 @@
-r"""Held-out folds: how items are dealt, how scores of different folds are compared, and which strength they speak for.
+r"""Held-out folds: how items are assigned, how scores of different folds are compared, and which strength is chosen.
 
-Each fold's solution has its own level and spread, so its held-out scores are standardised before they are pooled; else
-the pooled order is one of folds, and loose strengths look better than they are::
+Each fold's solution has its own level and spread, so its held-out scores are standardised before they are pooled.
+Otherwise the pooled order would be that of the folds, and weak regularisation would look better than it is::
 
     o_ic = (z_ic - m_fc) / d_fc        m, d: mean and deviation of z_c over the items i of fold f
     o_ic = 0                           where d is 0: the other folds had nothing to learn label c from
 
 A strength is judged by the mean over labels (those with two positives or more) of the average precision of o. The
-differences of two strengths, label by label, have a standard error; of the strengths within half of it of the best one
-the stiffest is taken, as every fold has fewer positives than the final fit will have, and the best is picked by luck.
+differences of two strengths, label by label, have a standard error. Of the strengths within half of it of the best one,
+the strongest regularisation is taken, because the best one is partly best by luck, and every fold has fewer positives
+than the final fit will have.
 """
 
 from __future__ import annotations

@@ -6,8 +6,8 @@ Geurts and Wehenkel, "Random forests with random projections of the output space
 
 Paper and code::
 
-    y_c      labels less their mean, divided by the root of their deviation: a rare label counts more than by its
-             variance, and less than all labels alike
+    y_c      labels less their mean, divided by the root of their deviation: a rare label counts more than its variance
+             would give it, and less than if all labels counted the same
     G        Gaussian numbers, drawn anew for each tree
 
     1.  tree t grows on the items that are not in fold t mod F, towards Y, or towards Y G of 64 columns where there are
@@ -16,9 +16,9 @@ Paper and code::
     3.  f_c(x)     = mean over all trees of f_tc(leaf of x);   held out: over the trees that never saw the item's fold
     4.  score      = sqrt(f_c(x))
 
-A tree asks one question after another, so it finds words that mean something only together, where a line adds words up.
-Alone a forest is worse than a line; the two together are better than either. Without the root in step 4, the few leaves
-in which a rare label is frequent would outweigh every other learner.
+A tree asks one question after another, so it finds words that mean something only together, while a linear classifier
+adds words up. Alone, a forest is worse than a linear classifier; the two together are better than either. Without the
+root in step 4, the few leaves in which a rare label is frequent would outweigh every other learner.
 
 A leaf keeps the labels that are frequent in it, 64 at most.
 """

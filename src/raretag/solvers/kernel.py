@@ -1,6 +1,6 @@
 r"""Ridge regression of all labels on a kernel of the items, with every fold left out exactly.
 
-Rows are in units of their root mean square length, so that those of one length have length 1::
+Rows are divided by their root mean square length, so rows that all have the same length get length 1::
 
     k(x, x') = exp(-|x - x'|)
     H        k of all pairs of items, centred and divided by its mean diagonal
@@ -9,8 +9,8 @@ Rows are in units of their root mean square length, so that those of one length 
     z_c(x)   sum_i a_ic (k(x, x_i) - mean_j k(x_j, x_i)) / mean diagonal          as the a_ic sum to 0
     z_F      y_F - (A_FF)^-1 a_F                   what the items of a fold F would get if they were left out
 
-The last line is exact for a given H and mean; these are taken from all items, which tells a fold of itself as much as
-one item in N tells.
+The last line is exact for a given H and mean. These are taken from all items, so a fold has a small influence on its
+own scores, as much as one item in N has.
 """
 
 from __future__ import annotations

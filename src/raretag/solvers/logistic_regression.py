@@ -1,4 +1,4 @@
-r"""Balanced logistic regression, one label against the rest: solved, not trained step by step.
+r"""Balanced logistic regression for each label, solved to its minimum instead of trained step by step.
 
 Cox, "The Regression Analysis of Binary Sequences", 1958; balanced weights as scikit-learn's `class_weight="balanced"`.
 
@@ -9,10 +9,10 @@ Paper and code::
     s = N / (2 n_c) where y = 1,  N / (2 (N - n_c)) where y = 0
     L_c = 1/2 |w_c|^2 + K sum s log(1 + exp(-(2y - 1)(w_c x + b_c)))
 
-One K for all labels: the one with the best mean average precision on held-out folds of the training items, along a
-path that ends when it fell twice. With `by_fold` the items of a fold are ranked among themselves, along a wider path;
-else those of all folds together, whose solutions have different levels. What is unknown counts as negative, in the loss
-and in that choice. A label without positives gets a low bias and no weights.
+All labels share one K: the one with the best mean average precision on held-out folds of the training items, along a
+path that ends after it has fallen twice. With `by_fold` the items of a fold are ranked among themselves, along a wider
+path; otherwise the items of all folds are ranked together, although their solutions have different levels. Unknown
+labels count as negative, in the loss and in that choice. A label without positives gets a low bias and no weights.
 
 Reduces to:
     scikit-learn's LogisticRegression(C=K, class_weight="balanced") of each label.

@@ -7,8 +7,8 @@ For member m, an item x with labels y and weights s, and a partner x', y', s' fr
     z  = V_m dropout(relu(U_m (l x + (1 - l) x') + u_m)) + v_m
     L  = mean( (l s y + (1 - l) s' y') log(1 + exp(-z)) + (l s (1 - y) + (1 - l) s' (1 - y')) log(1 + exp(z)) )
 
-The mean of their logits is the output of one network that has all their hidden units, so a committee costs nothing
-more to keep or to run than a wide network.
+The mean of their logits is the output of one network that has all their hidden units, so a committee is as cheap to
+store and to run as one wide network.
 """
 
 from __future__ import annotations

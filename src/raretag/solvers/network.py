@@ -7,14 +7,14 @@ and AdamW (Loshchilov and Hutter, ICLR 2019)::
     h_k      relu(U_k x + u_k)                    network k of F, one for each fold
     z_kc     V_kc drop(h_k) + v_kc
 
-    1.  a batch of items teaches all networks at once, but for network k those of fold k
-    2.  a strength is a number of epochs: the path goes on with the same networks
+    1.  a batch trains all networks at once; network k skips the items of fold k
+    2.  a strength is a number of epochs: the path continues with the same networks
     3.  held out: z_k of the items of fold k
     4.  the model is the mean of the networks, which is one network with all their hidden units
 
-The hidden layer is shared by all labels, so a label with few positives finds features there that others have made. That
-takes items: below FEWEST the networks bring nothing on average (docs/log.md). Each item is learned from by all networks
-but one; nothing is trained again after the folds. Many columns get fewer hidden units, many items larger batches.
+All labels share the hidden layer, so a label with few positives can use features that other labels have formed. This
+needs many items: below FEWEST the networks bring nothing on average (docs/log.md). All networks but one learn from each
+item; nothing is trained again after the folds. Many columns get fewer hidden units, many items larger batches.
 """
 
 from __future__ import annotations

@@ -9,8 +9,8 @@ For each label, with y in {0, 1}, u = 2y - 1, weights s of the items and strengt
 
 The labels of a block take their steps together, so that one product with the features serves all of them. A step solves
 (I + K X' diag(s l'') X) v = -gradient by conjugate gradients (Lin, Weng and Keerthi, JMLR 2008), each column of X in
-units of its own curvature, and goes as far as the value falls enough (Armijo). A label that is solved takes no more
-part. Labels are the last dimension in memory, so that a sparse product adds long rows.
+units of its own curvature, and its length is the first at which the value falls enough (Armijo). A solved label takes
+no further steps. Labels are the last dimension in memory, so that a sparse product adds long rows.
 """
 
 from __future__ import annotations

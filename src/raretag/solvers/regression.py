@@ -1,4 +1,4 @@
-r"""Balanced logistic regression of all labels at once, its strength by held-out folds (solvers/newton.py solves it)."""
+r"""Balanced logistic regression of all labels at once, with a strength chosen by held-out folds (see newton.py)."""
 
 from __future__ import annotations
 
