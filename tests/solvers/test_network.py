@@ -108,6 +108,16 @@ def test_where_there_is_no_network(items, columns, labels, reason):
     assert too_small_or_large(task) == reason
 
 
+@pytest.mark.parametrize(("trees", "columns", "taken"), [(0, 2000, True), (50, 2000, False), (50, 1000, True)])
+def test_wide_sparse_rows_with_a_forest_get_no_network(trees, columns, taken, monkeypatch):
+    monkeypatch.setattr(network, "FEWEST", 10)
+    monkeypatch.setattr(blend, "affordable", lambda *_: trees)
+    x = sparse.random_array((40, columns), density=0.01, format="csr", dtype=np.float32, rng=0)
+    y = torch.rand(40, 3, generator=torch.Generator().manual_seed(0)) < 0.3
+    learners, left_out = blend.Blend().learners(Task(Products(x), y, None, deal(y, 5, 0)))
+    assert ("network" in {one.name for one in learners}) == taken == ("network" not in left_out)
+
+
 def test_more_columns_get_fewer_units_and_more_items_larger_batches():
     assert [width_for(columns, 5) for columns in (100, 20_000, 10**6)] == [128, 83, 16]
     assert [batch_size(items) for items in (100, 20_000, 40_000, 10**6)] == [128, 156, 312, 512]

@@ -41,8 +41,9 @@ it is never written out.
 
 All of it is linear in scores, so the result is one linear model, kernel, forest and network (models/heads/blended.py).
 There is no kernel for more than 6,000 items or if the model would have to keep too many numbers, no forest if fifty
-trees would take minutes, and no network for fewer than 3,000 items or very many columns. `effort`: quick is logistic
-regression and companions, with 3 folds and a short path; default has 5 folds, best 10.
+trees would take minutes, and no network for fewer than 3,000 items, very many columns, or sparse rows of more than
+1,024 columns that have a forest. `effort`: quick is logistic regression and companions, with 3 folds and a short path;
+default has 5 folds, best 10.
 
 Reduces to:
     logistic_regression with effort=quick, except for how folds are made and a strength is chosen.
@@ -85,6 +86,7 @@ LAST = 0.1  # of the time, more or less: the fits to all items
 FAINT = 0.02  # of the whole: a share that is not worth a fit
 GUESTS = {Forest.name: (0.4, 0.2), Network.name: (0.5, 0.3, 0.15)}  # g
 COMPANIONS = (0.0, 0.1, 0.2, 0.4)  # a
+WORDS = 1024  # sparse columns above which networks find nothing that the forest does not (docs/log.md)
 SMALLEST_ERROR = 1e-4  # of a difference of average precisions
 
 
@@ -160,6 +162,8 @@ class Blend(Solver):
             left_out["forest"] = f"{FEWEST} trees of {task.products.items:,} items would take too long"
         if reason := too_small_or_large(task):
             left_out["network"] = reason
+        elif trees and not task.products.dense and task.products.columns > WORDS:
+            left_out["network"] = f"beside the forest it adds nothing to sparse rows of more than {WORDS:,} columns"
         else:
             found.append(Network(task, self.seed))
         return found, left_out
