@@ -108,9 +108,9 @@ def _mean(here: Sequence[Cell], label: str, path: str, runs: Path) -> float | No
 
 
 def _cost_ratio(mine: Sequence[Cell], base: Mapping[Key, Cell], runs: Path) -> str:
-    """CPU seconds over those of the reference, summed over the seeds that both have."""
+    """CPU seconds of fitting over those of the reference, summed over the seeds that both have."""
     pairs = [
-        [reach(record_of(runs / which.name), "cost.cpu_seconds") for which in (cell, base[cell.key])]
+        [reach(record_of(runs / which.name), "cost.fit") for which in (cell, base[cell.key])]
         for cell in mine
         if cell.key in base
     ]
