@@ -155,10 +155,11 @@ def train(
     try:
         found = run_with_bar(settings, folder, **options)
     except (KeyboardInterrupt, stopping.Stopped) as stopped:
-        kept = any((folder / name).is_file() for name in ("last.ckpt", "held_out.safetensors"))
-        screen(error=True).print(
-            way_on if kept else f"{way_on} from the beginning: a solver keeps nothing of an unfinished fit"
-        )
+        if (folder / "folds").is_dir():
+            way_on += " with the folds that are fitted"
+        elif not any((folder / name).is_file() for name in ("last.ckpt", "held_out.safetensors")):
+            way_on += " from the beginning: nothing was worth keeping yet"
+        screen(error=True).print(way_on)
         if count() > 1:  # the others cannot go on alone
             stopping.end(stopping.code_of(stopped))
         raise SystemExit(stopping.code_of(stopped)) from None

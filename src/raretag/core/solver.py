@@ -11,7 +11,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from raretag.core import registry
+from raretag.core import keeping, registry
 from raretag.core.listener import Listener
 from raretag.core.targets import Targets
 
@@ -28,8 +28,17 @@ _MAPPER: ContextVar[Mapper] = ContextVar("mapper", default=one_after_another)
 
 
 def mapped(function: Callable[[Any, Any], Any], shared: Any, parts: Sequence[Any]) -> Iterator[Any]:
-    """Parts of a fit that do not depend on each other, such as folds and blocks of labels; `function` has a name."""
-    return _MAPPER.get()(function, shared, parts)
+    """Parts of a fit that do not depend on each other, such as folds and blocks of labels; `function` has a name.
+
+    They are kept, if the run keeps what is finished, so everything that they hang on is in `shared` and the part.
+    """
+    mapper = _MAPPER.get()
+    if not keeping.is_keeping():
+        return mapper(function, shared, parts)
+    return keeping.kept_all(
+        lambda missing: mapper(function, shared, [parts[number] for number in missing]),
+        [keeping.name_of(function.__qualname__, keeping.Shared(shared), part) for part in parts],
+    )
 
 
 @contextmanager

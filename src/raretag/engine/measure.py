@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from raretag.core.keeping import kept
 from raretag.core.listener import SILENT, Listener, Step
 from raretag.core.method import Method
 from raretag.core.solver import Solver
@@ -297,23 +299,24 @@ def cross_fit(prepared: Prepared, solver: Solver) -> Tensor:
     The head and the solver stay as they are.
     """
     items, head = prepared.data.train, prepared.model.get_submodule("head")
-    kept = copy.deepcopy(head.state_dict())
+    solution = copy.deepcopy(head.state_dict())
     folds = min(CROSS_FITS, len(items))
     logits = torch.zeros(len(items), items.labels.labels)
     for rows in split(items.labels, [1.0 / folds] * folds, prepared.config.seed).parts:
-        rest = items.take(torch.from_numpy(np.setdiff1d(np.arange(len(items)), rows)))
-        held = torch.from_numpy(rows)
-        copy.deepcopy(solver).solve(
-            lambda rest=rest: features_of(  # type: ignore[misc]
-                prepared.model,
-                rest,
-                prepared.fabric,
-                4 * prepared.config.train.batch_size,
-                keep_sparse=solver.takes_sparse,
-            ),
-            head,
-            SILENT,
-        )
-        logits[held] = prepared.logits(items.take(held))
-    head.load_state_dict(kept)
+        # The solution of all items hangs on everything that those without a fold hang on.
+        logits[torch.from_numpy(rows)] = kept(partial(logits_without, prepared, solver, rows), solution, rows)
+    head.load_state_dict(solution)
     return logits
+
+
+def logits_without(prepared: Prepared, solver: Solver, rows: NDArray[Any]) -> Tensor:
+    """Of some items, by a solution that was not fitted to them; it stays in the head."""
+    items = prepared.data.train
+    rest = items.take(torch.from_numpy(np.setdiff1d(np.arange(len(items)), rows)))
+    rows_at_once = 4 * prepared.config.train.batch_size
+    copy.deepcopy(solver).solve(
+        lambda: features_of(prepared.model, rest, prepared.fabric, rows_at_once, keep_sparse=solver.takes_sparse),
+        prepared.model.get_submodule("head"),
+        SILENT,
+    )
+    return prepared.logits(items.take(torch.from_numpy(rows)))

@@ -17,6 +17,7 @@ from raretag.core import processes, registry, stopping
 from raretag.core.context import Context
 from raretag.core.errors import UserError, some
 from raretag.core.files import replacing
+from raretag.core.keeping import keeping
 from raretag.core.listener import PRINTING, Listener, Step
 from raretag.core.method import Method
 from raretag.core.protocols import Logger
@@ -26,7 +27,7 @@ from raretag.data.dataset import DataSet, Items
 from raretag.engine import checkpoint
 from raretag.engine.auto import on_one_device
 from raretag.engine.batches import build_fabric, features_of
-from raretag.engine.checkpoint import Best
+from raretag.engine.checkpoint import Best, FinishedFolds
 from raretag.engine.fine_tune import fine_tune
 from raretag.engine.fit import Training, fit, stage_of
 from raretag.engine.measure import (
@@ -136,13 +137,15 @@ def run_alone(
     fabric.barrier()
 
     log = Log(folder, prepared.config, loggers) if first else None
-    history = learn(prepared, folder, log, resume=resume, listener=listener)
-    if prepared.config.train.refit is True:
-        with prepared.cost.of("fit"):
-            fit_again(prepared, history, listener)
-    if begun.images is not None and config.fine_tune.name != "none":
-        with prepared.cost.of("fit"):
-            fine_tune(prepared, begun.images, config, listener)
+    finished = None if folder is None or fabric.world_size > 1 else FinishedFolds(folder)
+    with keeping(finished):
+        history = learn(prepared, folder, log, resume=resume, listener=listener)
+        if prepared.config.train.refit is True:
+            with prepared.cost.of("fit"):
+                fit_again(prepared, history, listener)
+        if begun.images is not None and config.fine_tune.name != "none":
+            with prepared.cost.of("fit"):
+                fine_tune(prepared, begun.images, config, listener)
     texts = prepared.config.data.label_texts
     if texts not in ("auto", "none") or (texts == "auto" and prepared.raw.has_encoder):
         from raretag.engine.label_texts import listen  # most data has no texts
@@ -155,6 +158,8 @@ def run_alone(
     measured = measure_run(prepared, history, listener)
     if folder is not None and first:
         write_folder(folder, prepared, measured)
+    if finished is not None:
+        finished.remove()
     if log is not None:
         log.end(measured.record.metrics.final.model_dump(exclude={"per_class", "least_frequent"}))
     fabric.barrier()
@@ -182,7 +187,7 @@ def learn(
     prepared: Prepared, folder: Path | None, log: Log | None = None, *, resume: Resume = False, listener: Listener
 ) -> History:
     """Train or solve; the history has a row for each epoch. Where nothing was saved, `auto` begins anew."""
-    if prepared.solver is not None:  # deterministic and without checkpoints: resuming means solving again
+    if prepared.solver is not None:  # deterministic: resuming means solving again, with the folds that are finished
         started = time.perf_counter()
         listener.progress(0.0)
         with prepared.cost.of("fit"):

@@ -25,6 +25,8 @@ A leaf keeps the labels that are frequent in it, 64 at most.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from itertools import chain
 from math import sqrt
 from typing import Any
 
@@ -36,6 +38,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from raretag.core.listener import Listener
+from raretag.core.solver import mapped
 from raretag.solvers.kernel import centred_labels
 from raretag.solvers.learners import Fitted, Learner, Task
 
@@ -44,6 +47,7 @@ SMALLEST_LEAF = 2
 COLUMNS = 2.0  # that are tried at a node, times the root of all
 PROJECTED = 64  # labels that a tree is grown for; of more, so many random mixtures
 KEPT = 64  # labels of a leaf
+AT_ONCE = 10  # trees that are kept together if a run is stopped
 # Work: items x their depth x columns that are tried x labels of a tree x trees.
 WORK = 3 * 2**29  # for each label: half a second
 MOST_WORK = 2**37  # for all labels: a minute
@@ -71,37 +75,68 @@ class Forest(Learner):
         self.grown: list[dict[str, Tensor]] = []
 
     def held_out(self, strength: float, listener: Listener) -> Tensor:
-        from sklearn.tree import ExtraTreeRegressor
-
         task, random = self.task, np.random.default_rng([self.seed, 0xF0])
-        x = task.products.x.numpy() if isinstance(task.products.x, Tensor) else with_short_indices(task.products.x)
-        target = rare_weighted(task).numpy()  # [N, C]
-        tried = min(1.0, max(COLUMNS * sqrt(task.products.columns), 10) / task.products.columns)
-        fold = task.fold.numpy()
-        sums, often = torch.zeros(target.shape), torch.zeros(len(target), 1)
+        sums, often = torch.zeros(task.positive.shape), torch.zeros(len(task.fold), 1)
         self.grown = []
-        for number in range(self.trees):
-            left_out = fold == number % task.folds
-            inside, outside = np.flatnonzero(~left_out), np.flatnonzero(left_out)
-            tree = ExtraTreeRegressor(
-                max_features=tried, min_samples_leaf=SMALLEST_LEAF, random_state=int(random.integers(2**31))
-            ).fit(x[inside], projected(target[inside], random))
-            nodes = tree.apply(x)
-            counted = None if task.counted is None else task.counted.numpy()[inside]
-            known = frequencies(nodes[inside], tree.tree_.node_count, task.positive.numpy()[inside], counted)
-            tables = tables_of(tree.tree_, known)
-            self.grown.append(tables)
-            leaf = tables["leaf"][nodes[outside]].long()
-            found = torch.zeros(len(outside), task.labels)
+        parts = [self.part(start, random) for start in range(0, self.trees, AT_ONCE)]
+        for tables, leaf in chain.from_iterable(mapped(grown_trees, task, parts)):
+            outside = task.fold == len(self.grown) % task.folds
+            found = torch.zeros(len(leaf), task.labels)
             sums[outside] += found.scatter_add_(1, tables["label"][leaf].long(), tables["value"][leaf])
             often[outside] += 1
-            listener.progress((number + 1) / self.trees)
+            self.grown.append(tables)
+            listener.progress(len(self.grown) / self.trees)
         return (sums / often.clamp(min=1)).sqrt()
+
+    def part(self, start: int, random: np.random.Generator) -> Part:
+        """Goes on where the draws of the trees before it end."""
+        numbers, state = range(start, min(start + AT_ONCE, self.trees)), random.bit_generator.state
+        for _ in numbers:
+            drawn_for(self.task.labels, random)
+        return Part(numbers, state)
 
     def fitted(self, strength: float) -> Fitted:
         """Nothing more is grown: the forest is that of the folds, which together have seen every item."""
         labels = self.task.labels
         return Fitted(torch.zeros(labels, self.task.products.columns), torch.zeros(labels), trees=joined(self.grown))
+
+
+@dataclass(frozen=True)
+class Part:
+    """Trees that are grown one after another."""
+
+    numbers: range
+    state: Any  # of the random numbers, before the first of them
+
+
+def grown_trees(task: Task, part: Part) -> list[tuple[dict[str, Tensor], Tensor]]:
+    """The tables of each tree, and the leaves at which the items end that it has not seen."""
+    from sklearn.tree import ExtraTreeRegressor
+
+    random = np.random.default_rng()
+    random.bit_generator.state = part.state
+    x = task.products.x.numpy() if isinstance(task.products.x, Tensor) else with_short_indices(task.products.x)
+    target = rare_weighted(task).numpy()  # [N, C]
+    tried = min(1.0, max(COLUMNS * sqrt(task.products.columns), 10) / task.products.columns)
+    grown = []
+    for number in part.numbers:
+        left_out = task.fold.numpy() == number % task.folds
+        inside, outside = np.flatnonzero(~left_out), np.flatnonzero(left_out)
+        seed, mixtures = drawn_for(task.labels, random)
+        towards = target[inside] if mixtures is None else target[inside] @ mixtures
+        tree = ExtraTreeRegressor(max_features=tried, min_samples_leaf=SMALLEST_LEAF, random_state=seed)
+        nodes = tree.fit(x[inside], towards).apply(x)
+        counted = None if task.counted is None else task.counted.numpy()[inside]
+        known = frequencies(nodes[inside], tree.tree_.node_count, task.positive.numpy()[inside], counted)
+        tables = tables_of(tree.tree_, known)
+        grown.append((tables, tables["leaf"][nodes[outside]].long()))
+    return grown
+
+
+def drawn_for(labels: int, random: np.random.Generator) -> tuple[int, NDArray[Any] | None]:
+    """The seed of a tree and G, where there are enough labels for it."""
+    seed = int(random.integers(2**31))
+    return seed, random.standard_normal((labels, PROJECTED)) if labels > PROJECTED else None
 
 
 def with_short_indices(x: Any) -> Any:
@@ -113,12 +148,6 @@ def rare_weighted(task: Task) -> Tensor:
     """Y [N, C]: centred labels, divided by the root of their deviation; 0 for what is not counted."""
     y = centred_labels(task.positive, task.counted).double()
     return y / y.std(0, unbiased=False).clamp(min=1e-3).sqrt()
-
-
-def projected(target: NDArray[Any], random: np.random.Generator) -> NDArray[Any]:
-    labels = target.shape[1]
-    found: NDArray[Any] = target if labels <= PROJECTED else target @ random.standard_normal((labels, PROJECTED))
-    return found
 
 
 def frequencies(nodes: NDArray[Any], count: int, positive: NDArray[Any], counted: NDArray[Any] | None) -> Any:

@@ -127,7 +127,7 @@ class Line(Learner):
         scores = torch.zeros(task.positive.shape)
         places = [(fold, block) for fold in range(task.folds) for block in self.blocks()]
         parts = [
-            Part(self.loss, self.balanced, strength, block, fold, self.starts.get((fold, block.start)))
+            Part(self.loss, self.balanced, strength, block, fold, self.starts.get((fold, block.start)), self.keeps)
             for fold, block in places
         ]
         for done, ((fold, block), (theta, z)) in enumerate(zip(places, mapped(solved_part, task, parts), strict=True)):
@@ -157,10 +157,11 @@ class Part:
     block: slice
     fold: int | None = None
     start: Tensor | None = None
+    wants_theta: bool = True
 
 
-def solved_part(task: Task, part: Part) -> tuple[Tensor, Tensor]:
-    """theta [D + 1, B], and the logits of the items of the fold, or of none."""
+def solved_part(task: Task, part: Part) -> tuple[Tensor | None, Tensor]:
+    """theta [D + 1, B], if it is wanted, and the logits of the items of the fold, or of none."""
     held = task.fold == -1 if part.fold is None else task.fold == part.fold
     y = task.positive[:, part.block].float()
     counted = None if task.counted is None else task.counted[:, part.block]
@@ -168,7 +169,7 @@ def solved_part(task: Task, part: Part) -> tuple[Tensor, Tensor]:
     tolerance = 1e-3 if part.fold is None else 1e-2
     strength = part.strength * task.products.unit
     theta, z = minimise(task.products, y, weight, strength, part.loss, part.start, tolerance)
-    return theta, z[held]
+    return theta if part.wants_theta else None, z[held]
 
 
 class Kernel(Learner):

@@ -19,6 +19,7 @@ item; nothing is trained again after the folds. Many columns get fewer hidden un
 
 from __future__ import annotations
 
+from functools import partial
 from math import sqrt
 from typing import Any
 
@@ -26,6 +27,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from raretag.core.keeping import Shared, kept
 from raretag.core.listener import Listener
 from raretag.solvers.folds import FLAT
 from raretag.solvers.learners import Fitted, Learner, Task, Units, rows_of
@@ -88,10 +90,7 @@ class Network(Learner):
         return torch.empty(shape).uniform_(-bound, bound, generator=self.draws).requires_grad_()
 
     def held_out(self, strength: float, listener: Listener) -> Tensor:
-        first = self.epochs
-        while self.epochs < strength:
-            self.epoch()
-            listener.progress((self.epochs - first) / (strength - first))
+        self.restore(kept(partial(self.trained, strength, listener), Shared(self.task), self.state(), strength))
         self.kept[strength] = tuple(part.detach().clone() for part in self.parts)
         for old in sorted(self.kept)[: -FLAT - 1]:  # no path looks further back
             del self.kept[old]
@@ -124,6 +123,31 @@ class Network(Learner):
         """z [F, B, C]"""
         _, _, second, bias = self.parts
         return torch.baddbmm(bias, hidden.view(len(hidden), -1, self.width).transpose(0, 1), second)
+
+    def trained(self, strength: float, listener: Listener) -> dict[str, Any]:
+        first = self.epochs
+        while self.epochs < strength:
+            self.epoch()
+            listener.progress((self.epochs - first) / (strength - first))
+        return self.state()
+
+    def state(self) -> dict[str, Any]:
+        """All that another epoch begins with."""
+        parts = [part.detach() for part in self.parts]
+        return {
+            "epochs": self.epochs,
+            "parts": parts,
+            "optimizer": self.optimizer.state_dict(),
+            "draws": self.draws.get_state(),
+        }
+
+    def restore(self, state: dict[str, Any]) -> None:
+        self.epochs = state["epochs"]
+        with torch.no_grad():
+            for part, value in zip(self.parts, state["parts"], strict=True):
+                part.copy_(value)
+        self.optimizer.load_state_dict(state["optimizer"])
+        self.draws.set_state(state["draws"])
 
     def epoch(self) -> None:
         task, folds = self.task, torch.arange(self.task.folds)[:, None]
