@@ -11,11 +11,11 @@ import torch
 from scipy import sparse
 
 from raretag.config.settings import compose
-from raretag.core.keeping import Shared, keeping, kept, name_of
 from raretag.core.listener import SILENT, Listener
-from raretag.engine import checkpoint as state
-from raretag.engine import measure
+from raretag.core.solver import Shared, keeping, kept, name_of
+from raretag.engine import checkpoint, measure
 from raretag.engine import run as engine
+from raretag.runs import folder
 from raretag.solvers import forest, learners, network, newton, regression
 from support.served import feature_rows
 
@@ -52,7 +52,7 @@ def fits(monkeypatch):
     watch(forest, forest.grown_trees.__name__)
     watch(network.Network, network.Network.trained.__name__)
     monkeypatch.setattr(network, "FEWEST", 10)
-    monkeypatch.setattr(state, "WORTH_KEEPING", 0.0)
+    monkeypatch.setattr(folder, "WORTH_KEEPING", 0.0)
     return done
 
 
@@ -82,7 +82,7 @@ def test_a_solver_goes_on_with_the_folds_that_it_has_finished(tmp_path, fits, me
     assert len(fits) <= whole - before + 1  # the one that was under way
     for name in ("model.safetensors", "logits.safetensors"):
         assert (tmp_path / "stopped" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
-    assert not (tmp_path / "stopped" / state.FOLDS).exists()
+    assert not (tmp_path / "stopped" / folder.FOLDS).exists()
 
 
 def test_folds_without_some_items_are_kept_too(tmp_path, fits, monkeypatch):
@@ -109,8 +109,8 @@ def test_folds_without_some_items_are_kept_too(tmp_path, fits, monkeypatch):
 
 
 def test_a_damaged_fold_is_fitted_again(tmp_path, monkeypatch):
-    monkeypatch.setattr(state, "WORTH_KEEPING", 0.0)
-    folds = state.FinishedFolds(tmp_path)
+    monkeypatch.setattr(folder, "WORTH_KEEPING", 0.0)
+    folds = folder.FinishedFolds(tmp_path, checkpoint.read, checkpoint.write)
     with keeping(folds):
         assert kept(lambda: torch.ones(2), "one").tolist() == [1.0, 1.0]
         assert kept(lambda: torch.zeros(2), "one").tolist() == [1.0, 1.0]
@@ -121,11 +121,11 @@ def test_a_damaged_fold_is_fitted_again(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("limit", ["WORTH_KEEPING", "MOST_KEPT"])
 def test_what_is_quick_or_very_much_is_not_kept(limit, tmp_path, monkeypatch):
-    monkeypatch.setattr(state, "WORTH_KEEPING", 0.0)
-    monkeypatch.setattr(state, limit, 1e9 if limit == "WORTH_KEEPING" else -1)
-    with keeping(state.FinishedFolds(tmp_path)):
+    monkeypatch.setattr(folder, "WORTH_KEEPING", 0.0)
+    monkeypatch.setattr(folder, limit, 1e9 if limit == "WORTH_KEEPING" else -1)
+    with keeping(folder.FinishedFolds(tmp_path, checkpoint.read, checkpoint.write)):
         assert kept(lambda: 1, "one") == 1
-    assert not (tmp_path / state.FOLDS).exists()
+    assert not (tmp_path / folder.FOLDS).exists()
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ from raretag.core.context import NO_CONTEXT, Context
 from raretag.core.errors import UserError
 from raretag.core.numerics import in_full_precision
 from raretag.core.parts import Complete, Keep, Part, Ratio, Reduce, Score, Shape, Weigh
-from raretag.core.targets import Completed, Targets
+from raretag.core.targets import Completed, Targets, either, overlap
 
 
 class Objective(nn.Module):
@@ -90,7 +90,7 @@ class Objective(nn.Module):
         t = self.complete(z, Targets(targets.value.to(z.dtype), targets.observed), context)
         t = replace(t, where=context)
         positive_s, negative_s = (z, z) if self.shape is None else self.shape(z, t, context)
-        kept = t.counted if self.keep is None else t.counted & self.keep(z, t, context).bool()
+        kept = t.counted if self.keep is None else overlap(t.counted, self.keep(z, t, context).bool())
 
         score = t.value * self.score.positive(positive_s, t) + (1.0 - t.value) * self.score.negative(negative_s, t)
         if self.weigh is not None:
@@ -141,7 +141,7 @@ class BelievedBefore(Complete):
         below: Completed = self.below(logits, targets, context)
         belief = context.of(self.beliefs)[context.items.to(self.beliefs.device)].to(logits)
         believed = targets.unknown & ~belief.isnan()
-        value = torch.where(believed, belief.nan_to_num(0.0), below.value)
+        value = either(believed, belief.nan_to_num(0.0), below.value)
         return Completed(value, below.counted | believed, below.observed)
 
 

@@ -105,6 +105,13 @@ class Score(Part):
         """Both sides at s+ and s-, with their slopes."""
         raise NotImplementedError
 
+    def against(self, x: Logistic, completed: Completed) -> Price:
+        """The cost of a label at the logit of what it is not, for a score that treats both sides alike.
+
+        positive(s) = against(-s) and negative(s) = against(s); in new tensors.
+        """
+        raise NotImplementedError
+
     def mixed(self, x: Logistic, completed: Completed) -> Price:
         """t pos(s) + (1 - t) neg(s) where s+ = s- = s, in new tensors, for a score that has a shorter form of it."""
         raise NotImplementedError

@@ -10,7 +10,6 @@ from __future__ import annotations
 import hashlib
 import io
 import os
-import shutil
 import zipfile
 from contextlib import suppress
 from pathlib import Path
@@ -23,9 +22,7 @@ from raretag.core.errors import UserError
 from raretag.core.files import replacing
 from raretag.core.listener import Listener
 
-LAST, PREVIOUS, FOLDS = "last.ckpt", "previous.ckpt", "folds"
-WORTH_KEEPING = 0.5  # seconds that a part of a fit took: less is computed again as quickly as it is written and read
-MOST_KEPT = 2**32  # bytes of all parts of a fit
+LAST, PREVIOUS = "last.ckpt", "previous.ckpt"
 MARK = b"raretag sha256 "  # then the checksum of all that is before
 END = b"PK\x05\x06"  # the last record of an archive
 
@@ -76,30 +73,6 @@ def read(path: Path) -> dict[str, Any] | None:
     except Exception:  # a file that is no checkpoint fails in many ways
         return None
     return state if isinstance(state, dict) else None
-
-
-class FinishedFolds:
-    """What a solver has fitted so far (core/keeping.py), until the run is written: a file for each part."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder / FOLDS
-        self.size = sum(path.stat().st_size for path in self.folder.glob("*")) if self.folder.is_dir() else 0
-
-    def find(self, name: str) -> Any:
-        path = self.folder / f"{name}.ckpt"
-        found = read(path) if path.exists() else None
-        return None if found is None else found["part"]
-
-    def keep(self, name: str, value: Any, seconds: float) -> None:
-        if seconds < WORTH_KEEPING or self.size > MOST_KEPT:
-            return
-        self.folder.mkdir(exist_ok=True)
-        with replacing(self.folder / f"{name}.ckpt") as new:
-            write(new, {"part": value})
-            self.size += new.stat().st_size
-
-    def remove(self) -> None:
-        shutil.rmtree(self.folder, ignore_errors=True)
 
 
 class Best:

@@ -12,10 +12,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from raretag.core.keeping import kept
 from raretag.core.listener import SILENT, Listener, Step
 from raretag.core.method import Method
-from raretag.core.solver import Solver
+from raretag.core.solver import Solver, kept
 from raretag.core.targets import Targets
 from raretag.data.dataset import Items
 from raretag.data.sources import counted_on

@@ -17,17 +17,16 @@ from raretag.core import processes, registry, stopping
 from raretag.core.context import Context
 from raretag.core.errors import UserError, some
 from raretag.core.files import replacing
-from raretag.core.keeping import keeping
 from raretag.core.listener import PRINTING, Listener, Step
 from raretag.core.method import Method
 from raretag.core.protocols import Logger
 from raretag.core.ranker import Ranker, is_ranker
-from raretag.core.solver import Solver
+from raretag.core.solver import Solver, keeping
 from raretag.data.dataset import DataSet, Items
 from raretag.engine import checkpoint
 from raretag.engine.auto import on_one_device
 from raretag.engine.batches import build_fabric, features_of
-from raretag.engine.checkpoint import Best, FinishedFolds
+from raretag.engine.checkpoint import Best
 from raretag.engine.fine_tune import fine_tune
 from raretag.engine.fit import Training, fit, stage_of
 from raretag.engine.measure import (
@@ -45,7 +44,7 @@ from raretag.engine.refit import fit_again, with_refit_decided
 from raretag.runs import evidence
 from raretag.runs.card import WEIGHTS
 from raretag.runs.cost import Cost
-from raretag.runs.folder import Log, Resume, check_data, is_first_process, refuse_existing, start_folder
+from raretag.runs.folder import FinishedFolds, Log, Resume, check_data, is_first_process, refuse_existing, start_folder
 from raretag.runs.lock import writing
 from raretag.runs.manifest import CONFIG, sha256
 from raretag.runs.run import Run
@@ -137,7 +136,9 @@ def run_alone(
     fabric.barrier()
 
     log = Log(folder, prepared.config, loggers) if first else None
-    finished = None if folder is None or fabric.world_size > 1 else FinishedFolds(folder)
+    finished = None
+    if folder is not None and fabric.world_size == 1:
+        finished = FinishedFolds(folder, checkpoint.read, checkpoint.write)
     with keeping(finished):
         history = learn(prepared, folder, log, resume=resume, listener=listener)
         if prepared.config.train.refit is True:

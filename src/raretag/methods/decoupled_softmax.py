@@ -32,10 +32,10 @@ from torch import Tensor
 
 from raretag.core.context import Context
 from raretag.core.method import Method
-from raretag.core.numerics import minus_log_p
+from raretag.core.numerics import log_sum_exp, minus_log_p
 from raretag.core.objective import Objective
 from raretag.core.parts import Score, Shape, Weigh
-from raretag.core.targets import Completed
+from raretag.core.targets import Completed, overlap
 from raretag.objective.completions import Unknown, completion
 from raretag.objective.reductions import Per, reduction
 
@@ -63,17 +63,16 @@ class DecoupledSoftmax(Method):
 
 
 def there(completed: Completed) -> Tensor:
-    return completed.counted & (completed.value > 0.5)
+    return overlap(completed.counted, completed.value > 0.5)
 
 
 class AgainstNegatives(Shape):
     """s+ = z - m."""
 
     def forward(self, logits: Tensor, completed: Completed, context: Context) -> tuple[Tensor, Tensor]:
-        negatives = completed.counted & ~there(completed)
-        among = logits.masked_fill(~negatives, torch.finfo(logits.dtype).min / 2)
-        m = context.total(torch.logsumexp(among, 1, keepdim=True), torch.logaddexp)
-        return logits - m, logits
+        negatives = overlap(completed.counted, ~there(completed))
+        m = context.total(log_sum_exp(logits, negatives, 1), torch.logaddexp)
+        return logits - m[:, None], logits
 
 
 class PositivesAlone(Score):

@@ -69,7 +69,7 @@ from raretag.core.errors import UserError
 from raretag.core.method import Method
 from raretag.core.objective import Objective
 from raretag.core.parts import Complete, Weigh
-from raretag.core.targets import Completed, LabelStatistics, Targets
+from raretag.core.targets import Completed, LabelStatistics, Targets, either
 from raretag.objective.completions import ObservedOnly
 from raretag.objective.item_memory import SAMPLE_ROWS, ItemMemory, Precision, align
 from raretag.objective.reductions import Per, reduction
@@ -179,12 +179,12 @@ class Remembered(Complete):
     def recall(self, items: Tensor, like: Tensor, context: Context) -> Tensor:
         """y~ [B, C]."""
         remembered = self.memory.read(items.to(like.device), context).to(like.dtype)
-        return torch.where(remembered.isnan(), context.of(self.prior).to(like.dtype), remembered)
+        return either(remembered.isnan(), context.of(self.prior).to(like.dtype), remembered)
 
     def forward(self, logits: Tensor, targets: Targets, context: Context) -> Completed:
         item = context.items.to(logits.device)
         drawn = self.drawn(item, context.columns(logits), context)
-        value = torch.where(targets.observed, targets.positive, self.recall(item, logits, context))
+        value = either(targets.observed, targets.positive, self.recall(item, logits, context))
         return Completed(value, targets.observed | drawn, targets.observed)
 
     def drawn(self, item: Tensor, label: Tensor, context: Context) -> Tensor:
@@ -205,8 +205,8 @@ class Remembered(Complete):
         before = self.recall(context.items, logits, context)
         new = self.renewed(before, torch.sigmoid(logits), context)
         if self.draw == "labels":
-            new = torch.where(self.drawn(context.items.to(new.device), context.columns(new), context), new, before)
-        new = torch.where(targets.observed, torch.nan, new)  # nothing to remember where the label was observed
+            new = either(self.drawn(context.items.to(new.device), context.columns(new), context), new, before)
+        new = either(targets.observed, torch.nan, new)  # nothing to remember where the label was observed
         items = processes.rows(context.items.to(logits.device))
         self.memory.write(items, processes.rows(new), context.epoch, context)
 
@@ -255,15 +255,16 @@ class ItemWeights(Weigh):
 
     def forward(self, logits: Tensor, completed: Completed, context: Context) -> Tensor:
         observed, picked = completed.observed, completed.counted & ~completed.observed
-        predicts = (torch.sigmoid(logits.detach()) > 0.1) & (completed.counted if self.counted_only else True)
+        predicts = torch.sigmoid(logits.detach()) > 0.1
+        predicts = predicts & completed.counted if self.counted_only else predicts
         of_observed, of_picked = self.of_rows(
             context.total(observed.sum(1, keepdim=True)),
             context.total(picked.sum(1, keepdim=True)),
-            context.total(predicts.any(1, keepdim=True), torch.logical_or) if self.penalty else None,
+            context.total(predicts.sum(1, keepdim=True)) > 0 if self.penalty else None,
             context,
             logits.dtype,
         )
-        return torch.where(observed, of_observed, of_picked)
+        return either(observed, of_observed, of_picked)
 
     def of_rows(
         self, observed: Tensor, picked: Tensor, predicts: Tensor | None, context: Context, dtype: torch.dtype

@@ -46,7 +46,7 @@ from raretag.core.method import Method
 from raretag.core.numerics import Logistic, Price, minus_log_not_p, minus_log_p
 from raretag.core.objective import Objective
 from raretag.core.parts import Complete, Score, Weigh
-from raretag.core.targets import Completed, LabelStatistics, Targets
+from raretag.core.targets import Completed, LabelStatistics, Targets, either, everywhere
 from raretag.objective.completions import UnknownIsNegative
 from raretag.objective.item_memory import BLOCK, ItemMemory
 from raretag.objective.reductions import Per, reduction
@@ -113,13 +113,13 @@ class SurelyAbsent(Complete):
 
     def forward(self, logits: Tensor, targets: Targets, context: Context) -> Completed:
         found = self.memory.read(context.items.to(logits.device), context).to(logits.dtype)
-        value = torch.where(targets.observed, targets.positive, (-found).nan_to_num(0.0).clamp(min=0.0))
-        return Completed(value, torch.ones_like(targets.observed), targets.observed)
+        value = either(targets.observed, targets.positive, (-found).nan_to_num(0.0).clamp(min=0.0))
+        return Completed(value, everywhere(targets.observed), targets.observed)
 
     def observe(self, logits: Tensor, targets: Targets, context: Context) -> None:
         before = self.memory.read(context.items.to(logits.device), context).to(logits.dtype)
         p = torch.sigmoid(logits).clamp(min=SMALLEST)
-        new = torch.where(targets.observed, torch.nan, torch.where(before < 0, before, p))
+        new = either(targets.observed, torch.nan, either(before < 0, before, p))
         items = processes.rows(context.items.to(logits.device))
         self.memory.write(items, processes.rows(new), context.epoch, context)
 
@@ -151,8 +151,8 @@ class ByKnowledge(Weigh):
         self.alpha, self.beta = alpha, beta
 
     def forward(self, logits: Tensor, completed: Completed, context: Context) -> Tensor:
-        unknown = torch.where(completed.value > 0, logits.new_tensor(self.beta), self.alpha)
-        return torch.where(completed.observed, 1.0, unknown)
+        unknown = either(completed.value > 0, logits.new_tensor(self.beta), self.alpha)
+        return either(completed.observed, 1.0, unknown)
 
 
 class OpenMind(Score):
@@ -163,14 +163,14 @@ class OpenMind(Score):
 
     def negative(self, s: Tensor, completed: Completed) -> Tensor:
         entropy = torch.sigmoid(s) * minus_log_p(s) + torch.sigmoid(-s) * minus_log_not_p(s)
-        return torch.where(open_to_both(completed), -entropy, minus_log_not_p(s))
+        return either(open_to_both(completed), -entropy, minus_log_not_p(s))
 
     def prices(self, positive: Logistic, negative: Logistic, completed: Completed) -> tuple[Price, Price]:
         x, unknown = negative, open_to_both(completed)
         entropy = x.p * x.minus_log_p + x.q * x.minus_log_q
         down = Price(
-            torch.where(unknown, -entropy, x.minus_log_q),
-            torch.where(unknown, x.s * x.p * x.q, x.p),  # dH/ds = -s p (1 - p)
+            either(unknown, -entropy, x.minus_log_q),
+            either(unknown, x.s * x.p * x.q, x.p),  # dH/ds = -s p (1 - p)
         )
         return Price(positive.minus_log_p, -positive.q), down
 

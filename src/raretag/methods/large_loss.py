@@ -43,7 +43,7 @@ from raretag.core.errors import UserError
 from raretag.core.method import Method
 from raretag.core.objective import Objective
 from raretag.core.parts import Complete, Keep
-from raretag.core.targets import Completed, LabelStatistics, Targets
+from raretag.core.targets import Completed, LabelStatistics, Targets, either, everywhere
 from raretag.objective.completions import UnknownIsNegative, kth_unknown
 from raretag.objective.item_memory import ItemMemory
 from raretag.objective.reductions import Per, reduction
@@ -127,8 +127,8 @@ class Corrected(Complete):
             before = targets.unknown & (self.memory.read(context.items.to(logits.device), context) > 0.5)
             share = self.delta if context.epoch else 0.0
         self.now = before | largest(logits.detach(), targets.unknown & ~before, share, context)
-        value = torch.where(self.now, 1.0, targets.positive)
-        return Completed(value, torch.ones_like(targets.observed), targets.observed)
+        value = either(self.now, 1.0, targets.positive)
+        return Completed(value, everywhere(targets.observed), targets.observed)
 
     def observe(self, logits: Tensor, targets: Targets, context: Context) -> None:
         if self.memory is not None and self.now is not None:

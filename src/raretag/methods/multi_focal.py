@@ -51,7 +51,7 @@ from raretag.core.method import Method
 from raretag.core.numerics import Logistic, Price, barrier
 from raretag.core.objective import Objective
 from raretag.core.parts import Score
-from raretag.core.targets import Completed, LabelStatistics, Targets
+from raretag.core.targets import Completed, LabelStatistics, Targets, zero_outside
 from raretag.objective.completions import Unknown, completion
 from raretag.objective.reductions import Per, reduction
 from raretag.objective.scores import (
@@ -184,7 +184,7 @@ class MultiFocalScore(Score):
         context = completed.context
         counts = context.of(self.positives)
         if self.dynamic:
-            new = torch.where(completed.counted & ~completed.observed, completed.value, 0.0)
+            new = zero_outside(completed.value, completed.counted & ~completed.observed)
             noted = processes.total(new.sum(0).double())
             context.set(self.noted, noted)
             counts = counts + context.of(self.added) + noted

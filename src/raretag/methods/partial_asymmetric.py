@@ -47,7 +47,7 @@ from raretag.core.method import Method
 from raretag.core.numerics import Logistic, Price
 from raretag.core.objective import Objective
 from raretag.core.parts import Keep, Score, Weigh
-from raretag.core.targets import Completed, LabelStatistics, Targets
+from raretag.core.targets import Completed, LabelStatistics, Targets, either
 from raretag.objective.completions import completion, kth_unknown
 from raretag.objective.reductions import Per, reduction
 from raretag.objective.scores import (
@@ -172,7 +172,7 @@ class PartialAsymmetricScore(Score):
         return focused_negative(s, self.gamma_of_negatives(s, completed), self.margin, self.detach_focus)
 
     def gamma_of_negatives(self, s: Tensor, completed: Completed) -> Tensor:
-        return torch.where(completed.observed, s.new_tensor(self.gammas[1]), self.gammas[2])
+        return either(completed.observed, s.new_tensor(self.gammas[1]), self.gammas[2])
 
     def prices(self, positive: Logistic, negative: Logistic, completed: Completed) -> tuple[Price, Price]:
         gamma = self.gamma_of_negatives(negative.s, completed)

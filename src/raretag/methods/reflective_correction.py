@@ -46,7 +46,7 @@ from raretag.core.context import NO_CONTEXT, Context
 from raretag.core.errors import UserError
 from raretag.core.method import Base, Method, build_base
 from raretag.core.parts import Complete, Weigh
-from raretag.core.targets import Completed, LabelStatistics, Targets
+from raretag.core.targets import Completed, LabelStatistics, Targets, either, zero_outside
 from raretag.objective.shapes import ObservedMargin
 
 MeanOf = Literal["all", "positives", "batch"]
@@ -140,7 +140,7 @@ class Corrector(Complete):
     def forward(self, logits: Tensor, targets: Targets, context: Context) -> Completed:
         below: Completed = self.below(logits, targets, context)
         corrected = self.corrections(logits.detach(), targets, context)
-        return Completed(torch.where(corrected, 1.0, below.value), below.counted | corrected, below.observed)
+        return Completed(either(corrected, 1.0, below.value), below.counted | corrected, below.observed)
 
     def corrections(self, logits: Tensor, targets: Targets, context: Context) -> Tensor:
         """Which unknown labels are taken to be there: bool [B, C]."""
@@ -199,6 +199,6 @@ class PerPositive(Weigh):
 
     def forward(self, logits: Tensor, completed: Completed, context: Context) -> Tensor:
         rows = processes.total(logits.new_tensor(float(len(logits))))
-        positives = processes.total(context.total(torch.where(completed.counted, completed.value, 0.0).sum()))
+        positives = processes.total(context.total(zero_outside(completed.value, completed.counted).sum()))
         scale = rows / positives.clamp(min=1.0)
         return scale if self.below is None else scale * self.below(logits, completed, context)

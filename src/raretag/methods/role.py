@@ -48,7 +48,7 @@ from raretag.core.method import Method
 from raretag.core.numerics import in_full_precision
 from raretag.core.objective import Objective
 from raretag.core.parts import Complete, Weigh
-from raretag.core.targets import Completed, LabelStatistics, Targets
+from raretag.core.targets import Completed, LabelStatistics, Targets, either, everywhere
 from raretag.objective.reductions import Per, expected_count_penalty, reduction
 from raretag.objective.scores import CrossEntropy
 
@@ -120,7 +120,7 @@ class Estimator(nn.Module):
         item = context.items.to(targets.value.device)[:, None]
         label = torch.arange(targets.value.shape[1], device=targets.value.device)
         guess = UNSURE * (2.0 * chance.uniform(self.seed, item, label) - 1.0)
-        return torch.where(targets.observed, SURE * (2.0 * targets.positive - 1.0), guess)
+        return either(targets.observed, SURE * (2.0 * targets.positive - 1.0), guess)
 
     def forward(self, targets: Targets, context: Context) -> Tensor:
         moved: Tensor = self.moved
@@ -142,8 +142,8 @@ class OtherHalf(Complete):
 
     def forward(self, logits: Tensor, targets: Targets, context: Context) -> Completed:
         belief = torch.sigmoid(logits.detach().roll(len(logits) // 2, dims=0))
-        value = torch.where(targets.observed, (targets.positive + belief) / 2.0, belief)
-        return Completed(value, torch.ones_like(targets.observed), targets.observed)
+        value = either(targets.observed, (targets.positive + belief) / 2.0, belief)
+        return Completed(value, everywhere(targets.observed), targets.observed)
 
 
 class ObservedTwice(Weigh):

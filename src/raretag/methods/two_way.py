@@ -35,9 +35,9 @@ from raretag.core import processes
 from raretag.core.context import NO_CONTEXT, Context
 from raretag.core.errors import UserError
 from raretag.core.method import Method, NoTerms
-from raretag.core.numerics import in_full_precision
+from raretag.core.numerics import in_full_precision, log_sum_exp
 from raretag.core.objective import check
-from raretag.core.targets import Targets
+from raretag.core.targets import Targets, overlap
 from raretag.objective.completions import Unknown, completion
 
 
@@ -63,19 +63,18 @@ class TwoWay(Method):
         check(logits, targets)
         z = in_full_precision(logits)
         completed = self.objective.complete(z, Targets(targets.value.to(z.dtype), targets.observed), context)
-        there = completed.counted & (completed.value > 0.5)
-        absent = completed.counted & ~there
-        lowest = (-z / self.temperature).masked_fill(~there, torch.finfo(z.dtype).min / 8)
-        highest = (z / self.negative_temperature).masked_fill(~absent, torch.finfo(z.dtype).min / 8)
+        there = overlap(completed.counted, completed.value > 0.5)
+        absent = overlap(completed.counted, ~there)
+        sides = (z / -self.temperature, there), (z / self.negative_temperature, absent)
 
-        low, high = (context.total(torch.logsumexp(one, 1), torch.logaddexp) for one in (lowest, highest))
-        has = context.total(there.any(1), torch.logical_or)
+        low, high = (context.total(log_sum_exp(*side, 1), torch.logaddexp) for side in sides)
+        has = context.total(there.sum(1)) > 0
         of_items = torch.where(has, self.price(low, high), 0.0).sum() * processes.count()
         of_items = of_items / processes.total(has.sum()).clamp(min=1)
         if not context.first:  # rows belong to the batch and not to each block of labels
             of_items = torch.zeros_like(of_items)
 
-        low, high = (over_processes(torch.logsumexp(one, 0)) for one in (lowest, highest))
+        low, high = (over_processes(log_sum_exp(*side, 0)) for side in sides)
         has = processes.total(there.sum(0)) > 0
         of_labels = torch.where(has, self.price(low, high), 0.0).sum()
         return of_items + of_labels / context.total(has.sum()).clamp(min=1)

@@ -14,8 +14,9 @@ from raretag.core import processes
 from raretag.core.context import Context
 from raretag.core.errors import UserError
 from raretag.core.parts import Complete
-from raretag.core.targets import Completed, Targets, everywhere
+from raretag.core.targets import Completed, Targets, either, everywhere
 
+MANY, SAMPLED = 2**15, 64
 Unknown = Literal["ignore", "negative"]
 
 
@@ -62,20 +63,25 @@ class LikelyIsPositive(Complete):
             completed: Completed = self.before(logits, targets, context)
             return completed
         likely = targets.unknown & (torch.sigmoid(logits.detach()) > self.tau)
-        value = torch.where(likely, 1.0, targets.positive)
+        value = either(likely, 1.0, targets.positive)
         return Completed(value, everywhere(targets.observed), targets.observed)
 
 
 def kth_unknown(logits: Tensor, unknown: Tensor, k: int, context: Context) -> Tensor:
     """The k-th highest logit among the unknown labels of the batch, of all processes and blocks of labels.
 
-    The lowest of them if there are fewer; infinity for k = 0 or if there is none.
+    Minus infinity if there are fewer; infinity for k = 0.
     """
-    few = processes.rows(highest(logits.detach()[unknown], k))  # all that can be among the k of all processes
+    ranked = either(unknown, logits.detach(), -torch.inf).flatten()
+    few = processes.rows(highest(ranked, k))  # all that can be among the k of all processes
     few = context.total(few, lambda some, more: highest(torch.cat([some, more]), k))
     return highest(few, k)[-1] if k and len(few) else logits.new_tensor(torch.inf)
 
 
 def highest(values: Tensor, k: int) -> Tensor:
     """The k largest of a vector, or all of it, from the largest down."""
+    if values.device.type == "cpu" and len(values) > MANY and k < len(values) // 8:
+        sample = values[::SAMPLED].sort().values  # about twice k values are above what this finds: a shorter vector
+        above = values[values >= sample[max(0, len(sample) - 2 * k // SAMPLED - 10)]]
+        values = above if len(above) >= k else values
     return values.topk(min(k, len(values))).values

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from raretag.core import chance
 from raretag.core.context import NO_CONTEXT, Context
+from raretag.core.targets import either
 
 Precision = Literal["float16", "uint8"]
 MAP_ABOVE = 2**30  # bytes; more than this lives in a file
@@ -104,7 +105,7 @@ class ItemMemory(nn.Module):
     def _unpack(self, stored: Tensor) -> Tensor:
         if self.precision == "float16":
             return stored.view(torch.float16).float()
-        return torch.where(stored == 255, torch.nan, stored.float() / 254.0)
+        return either(stored == 255, torch.nan, stored.float() / 254.0)
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> ItemMemory:
         if not self.mapped:

@@ -16,7 +16,7 @@ from raretag.core import processes
 from raretag.core.errors import UserError
 from raretag.core.numerics import Logistic, Price, logarithm, minus_log_not_p, minus_log_p, power, under_compiler, whole
 from raretag.core.parts import Score
-from raretag.core.targets import Completed
+from raretag.core.targets import Completed, either, zero_outside
 
 ScoreName = Literal["bce", "focal"]
 
@@ -32,6 +32,9 @@ class CrossEntropy(Score):
 
     def prices(self, positive: Logistic, negative: Logistic, completed: Completed) -> tuple[Price, Price]:
         return Price(positive.minus_log_p, -positive.q), Price(negative.minus_log_q, negative.p)
+
+    def against(self, x: Logistic, completed: Completed) -> Price:
+        return Price(x.minus_log_q, x.p)
 
     def mixed(self, x: Logistic, completed: Completed) -> Price:
         """log(1 + e^s) - t s, and p - t."""
@@ -61,6 +64,9 @@ class Focal(Score):
             focused_positive_price(positive, self.gamma, self.detach_focus).times(self.balance),
             focused_negative_price(negative, self.gamma, 0.0, self.detach_focus).times(self.balance),
         )
+
+    def against(self, x: Logistic, completed: Completed) -> Price:
+        return focused_negative_price(x, self.gamma, 0.0, self.detach_focus).times(self.balance)
 
 
 class Asymmetric(Score):
@@ -134,7 +140,7 @@ def focused_negative_price(
         slope = focus / rest if detach_focus else more(focus / rest, before, price, gamma)
         return Price(focus * price, slope * moves)
     smallest = torch.finfo(x.p.dtype).tiny
-    price_slope = torch.where(rest <= 1.0, moves / rest, 0.0)
+    price_slope = zero_outside(moves / rest, rest <= 1.0)
     if no_power(gamma):
         return Price(price, price_slope)
     shifted = above.clamp(min=smallest)
@@ -142,7 +148,7 @@ def focused_negative_price(
     focus = before * shifted
     slope = focus * price_slope
     if not detach_focus:
-        slope = slope + torch.where(above >= smallest, gamma * before * price * moves, 0.0)
+        slope = slope + zero_outside(gamma * before * price * moves, above >= smallest)
     return Price(focus * price, slope)
 
 
@@ -172,11 +178,11 @@ class BatchBalance(Score):
         """[B, C] or one number."""
         value = completed.value
         beta = self.of_counts(*(self._of_batch(completed) if self.balance == "batch" else (value, value)))
-        return beta if self.on == "all" else torch.where(completed.observed, beta, 0.5)
+        return beta if self.on == "all" else either(completed.observed, beta, 0.5)
 
     def _of_batch(self, completed: Completed) -> tuple[Tensor, Tensor]:
         value, observed, context = completed.value, completed.observed, completed.context
-        P = context.total(torch.where(observed, value, 0.0).sum())
+        P = context.total(zero_outside(value, observed).sum())
         if self.total == "observed":
             return P, context.total(observed.sum()).to(value.dtype)
         return P, value.new_tensor(float(len(value) * context.labels(value)))

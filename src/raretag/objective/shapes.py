@@ -9,7 +9,7 @@ from raretag.core.context import Context
 from raretag.core.errors import UserError
 from raretag.core.numerics import barrier
 from raretag.core.parts import Shape
-from raretag.core.targets import Completed, LabelStatistics
+from raretag.core.targets import Completed, LabelStatistics, either
 from raretag.objective.weights import counts
 
 
@@ -21,7 +21,7 @@ class ObservedMargin(Shape):
         self.margin = margin
 
     def forward(self, logits: Tensor, completed: Completed, context: Context) -> tuple[Tensor, Tensor]:
-        return torch.where(completed.observed, logits - self.margin, logits), logits
+        return either(completed.observed, logits - self.margin, logits), logits
 
     def slopes(self) -> tuple[float, float]:
         return 1.0, 1.0

@@ -1,4 +1,4 @@
-"""The files of a run: what may happen to a folder that is there, a new one, and the log of its epochs.
+"""The files of a run: what may happen to a folder that is there, a new one, the log of its epochs, unfinished fits.
 
 Loads no torch, so that mistakes are found before anything else is.
 """
@@ -14,12 +14,15 @@ from typing import Any, Literal
 
 from raretag.config.settings import Config, flat
 from raretag.core.errors import UserError
-from raretag.core.files import without_nan, write_text
+from raretag.core.files import replacing, without_nan, write_text
 from raretag.core.lazy import needed
 from raretag.core.protocols import Logger
 from raretag.runs import lock, manifest
 from raretag.runs.manifest import CONFIG
 
+FOLDS = "folds"
+WORTH_KEEPING = 0.5  # seconds that a part of a fit took: less is computed again as quickly as it is written and read
+MOST_KEPT = 2**32  # bytes of all parts of a fit
 Resume = bool | Literal["auto"]  # auto: begin, or continue what is there
 
 
@@ -151,3 +154,29 @@ class TensorBoard:
 
     def end(self, numbers: dict[str, float]) -> None:
         self.board.close()
+
+
+class FinishedFolds:
+    """What a solver has fitted so far (core/solver.py), until the run is written: a file for each part."""
+
+    def __init__(
+        self, folder: Path, read: Callable[[Path], dict[str, Any] | None], write: Callable[[Path, dict[str, Any]], None]
+    ) -> None:
+        self.folder, self.read, self.write = folder / FOLDS, read, write
+        self.size = sum(path.stat().st_size for path in self.folder.glob("*")) if self.folder.is_dir() else 0
+
+    def find(self, name: str) -> Any:
+        path = self.folder / f"{name}.ckpt"
+        found = self.read(path) if path.exists() else None
+        return None if found is None else found["part"]
+
+    def keep(self, name: str, value: Any, seconds: float) -> None:
+        if seconds < WORTH_KEEPING or self.size > MOST_KEPT:
+            return
+        self.folder.mkdir(exist_ok=True)
+        with replacing(self.folder / f"{name}.ckpt") as new:
+            self.write(new, {"part": value})
+            self.size += new.stat().st_size
+
+    def remove(self) -> None:
+        shutil.rmtree(self.folder, ignore_errors=True)

@@ -27,8 +27,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from raretag.core.keeping import Shared, kept
 from raretag.core.listener import Listener
+from raretag.core.solver import Shared, kept
 from raretag.solvers.folds import FLAT
 from raretag.solvers.learners import Fitted, Learner, Task, Units, rows_of
 
