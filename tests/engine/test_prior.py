@@ -193,11 +193,12 @@ def test_unknown_labels_are_learned_as_the_scores_believe() -> None:
     assert any(text == "prior: 100% of the unknown labels are trained towards what the scores say" for text in said)
 
 
-def test_scores_count_once_at_most_and_only_when_clear_of_chance() -> None:
+def test_scores_count_once_at_most_and_only_when_clear_of_chance(monkeypatch: pytest.MonkeyPatch) -> None:
     _, y, rng = made(600)
     targets, logits = Targets.from_dense(torch.from_numpy(y)), torch.from_numpy(rng.normal(size=y.shape)).float()
     good = oracle(y, 0.5, rng)  # beside logits that say nothing more would always be better
     assert weighed(Outside.fitted(good, targets), logits * 50, good, targets).outside.share.max() == 1.0
     far = weighed(Outside.fitted(good, targets), logits * 50, good, targets, most=4.0)
     assert far.outside.share.max() == 4.0
-    assert weighed(Outside.fitted(good, targets), logits, good, targets, clear=1e9).chosen == "0"
+    monkeypatch.setattr("raretag.metrics.outside.CLEAR", 1e9)
+    assert weighed(Outside.fitted(good, targets), logits, good, targets).chosen == "0"

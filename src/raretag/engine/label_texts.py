@@ -37,7 +37,7 @@ from raretag.metrics.outside import Outside, weighed
 
 NAMES = "names"  # data.label_texts: the labels' own names
 LINEAR = ("linear", "blended")  # heads with a linear part, `classify`
-MOST, CLEAR = 4.0, 1.0  # of `weighed`: similarities are weak, and alike for training and other items
+MOST = 4.0  # of `weighed`: similarities are weak, and alike for training and other items
 
 
 def texts_of(setting: str, names: tuple[str, ...]) -> dict[str, str]:
@@ -80,7 +80,7 @@ def listen(prepared: Prepared, listener: Listener) -> None:
     scores = similarities(prepared, u)
     targets = labels.targets()
     outside = Outside.fitted(scores, targets, may_be_odds=False)
-    found = weighed(outside, prepared.out_of_fold, scores, targets, most=MOST, clear=CLEAR)
+    found = weighed(outside, prepared.out_of_fold, scores, targets, most=MOST)
     note = {"share": found.chosen, "mAP_by_share": found.tried}
     prepared.data = replace(prepared.data, notes={**prepared.data.notes, "label_texts": note})
     if not found.outside.counts:

@@ -13,7 +13,7 @@ near 0. A model knows little of a rare label, so the scores may count more there
 1/2, 1 and both k the smallest is taken whose mean average precision is within half a standard error (of the paired
 differences over labels) of the best one, on items that the model was not fitted to. So scores that do not help the
 model get g = 0 and change nothing, however well they do alone; so do those that add less than LEAST_GAIN, or less than
-CLEAR standard errors.
+one standard error.
 
 g is 1 at most: that is what two independent opinions get. Folds ask for more where labels are rare, since a model that
 lacks a fold knows less of them than the final one, which needs the scores less (docs/benchmarks/prior.md).
@@ -41,7 +41,7 @@ Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 SHARES = (0.25, 0.5, 1.0, 2.0, 4.0)  # g, but for 0
 MOST = 1.0  # g
-CLEAR = 2.0  # standard errors that a share must be ahead of none
+CLEAR = 1.0  # standard errors that a share must be ahead of none; with 2 good scores are lost where labels are few
 FEW = (10.0, np.inf)  # k
 WITHIN = 0.5  # standard errors that a smaller g may be below the best
 LEAST_GAIN = 1e-3  # of mean average precision that is worth depending on scores from outside
@@ -135,9 +135,7 @@ class Weighed:
         return f"evidence is added to the logits, times {self.chosen} ({gain}, on items not learned from)"
 
 
-def weighed(
-    outside: Outside, logits: Tensor, scores: Tensor, targets: Targets, *, most: float = MOST, clear: float = CLEAR
-) -> Weighed:
+def weighed(outside: Outside, logits: Tensor, scores: Tensor, targets: Targets, *, most: float = MOST) -> Weighed:
     """Choose g, up to `most`, and k by logits and scores [N, C] of items that the model was not fitted to."""
     known, evidence = targets.assuming_negatives(), outside.evidence(scores).to(logits)
     count = (known.positive > 0.5).sum(0)
@@ -158,7 +156,7 @@ def weighed(
     if float((best - tried["0"]).nanmean()) < LEAST_GAIN:
         return Weighed(outside, "0", means)
     chosen = next(name for name, one in tried.items() if _is_close(best, one))
-    if clear * _error(tried[chosen], tried["0"]) > float((tried[chosen] - tried["0"]).nanmean()):
+    if CLEAR * _error(tried[chosen], tried["0"]) > float((tried[chosen] - tried["0"]).nanmean()):
         return Weighed(outside, "0", means)  # of several tries one is ahead by luck
     return Weighed(replace(outside, share=shares[chosen]), chosen, means)
 
