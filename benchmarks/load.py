@@ -1,7 +1,9 @@
-"""CPU time and peak memory where there is very much: a label store of ten million items, predictions of a million rows.
+"""CPU time and peak memory where there is very much, each command in a process of its own.
 
-    OMP_NUM_THREADS=1 python benchmarks/load.py store
-    OMP_NUM_THREADS=1 python benchmarks/load.py predict
+    OMP_NUM_THREADS=1 python benchmarks/load.py store      # a label store of ten million items
+    OMP_NUM_THREADS=1 python benchmarks/load.py predict    # up to a million rows
+    OMP_NUM_THREADS=1 python benchmarks/load.py suggest    # up to 100,000 items x 500 labels, two folds
+    OMP_NUM_THREADS=1 python benchmarks/load.py train      # up to 50,000 labels: 10,000 items, an epoch by steps
 
 Prints lines; docs/reliability.md has them.
 """
@@ -24,7 +26,10 @@ from raretag.labels.store import LabelStore
 
 ITEMS, LABELS, POSITIVES = 10_000_000, 1_000, 3
 ROWS, FEATURES, TAGS = (10_000, 100_000, 1_000_000), 20, "abcdefgh"
-PREDICT = """
+SUGGESTED, SUGGESTED_LABELS = (10_000, 30_000, 100_000), 500
+TRAINED, TRAINED_ITEMS = (5_000, 20_000, 50_000), 10_000
+BY_STEPS = ["--method", "assume_negative", "--set", "train.epochs=1", "--set", "train.batch_size=64"]
+COMMAND = """
 import atexit, resource, sys
 from raretag.cli.main import main
 atexit.register(lambda: print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024))
@@ -70,23 +75,55 @@ def table(path: Path, rows: int, *, tagged: bool) -> None:
                 writer.writerow([*row, *([tags] if tagged else [])])
 
 
+def cost(folder: Path, *words: str) -> str:
+    """CPU seconds and the peak of memory of a command."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    command = [sys.executable, "-c", COMMAND, *words]
+    done = subprocess.run(command, cwd=folder, check=True, capture_output=True, text=True)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    seconds = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    return f"{seconds:.1f} s, peak {done.stdout.split()[-1]} MB"
+
+
 def predict() -> None:
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
         table(folder / "train.csv", 2_000, tagged=True)
-        words = ["train", "--data", "train.csv", "--method", "logistic_regression", "--out", "run"]
-        subprocess.run([sys.executable, "-m", "raretag", *words], cwd=folder, check=True, capture_output=True)
+        cost(folder, "train", "--data", "train.csv", "--method", "logistic_regression", "--out", "run")
         for rows in ROWS:
             table(folder / "rows.csv", rows, tagged=False)
-            before = resource.getrusage(resource.RUSAGE_CHILDREN)
-            words = ["predict", "run", "rows.csv", "--out", f"{rows}.csv"]
-            done = subprocess.run(
-                [sys.executable, "-c", PREDICT, *words], cwd=folder, check=True, capture_output=True, text=True
+            print(f"{rows:,} rows: {cost(folder, 'predict', 'run', 'rows.csv', '--out', f'{rows}.csv')}", flush=True)
+
+
+def svm(path: Path, items: int, labels: int) -> None:
+    """Twenty features of each item; three labels, of which the features tell."""
+    draw = np.random.default_rng(items)
+    x = draw.normal(size=(items, FEATURES)).round(3)
+    tags = (x[:, :POSITIVES] * 1e3).astype(int) % labels
+    with path.open("w") as file:
+        for row, own in zip(x.tolist(), tags.tolist(), strict=True):
+            values = " ".join(f"{column + 1}:{value}" for column, value in enumerate(row))
+            file.write(f"{','.join(map(str, sorted(set(own))))} {values}\n")
+
+
+def suggest() -> None:
+    for items in SUGGESTED:
+        with tempfile.TemporaryDirectory() as temporary:
+            folder = Path(temporary)
+            svm(folder / "my.svm", items, SUGGESTED_LABELS)
+            print(f"train on {items:,}: {cost(folder, 'train', '--data', 'my.svm', '--out', 'run', *BY_STEPS)}")
+            print(f"suggest of {items:,}: {cost(folder, 'suggest', 'run', '--folds', '2')}", flush=True)
+
+
+def train() -> None:
+    for labels in TRAINED:
+        with tempfile.TemporaryDirectory() as temporary:
+            folder = Path(temporary)
+            svm(folder / "my.svm", TRAINED_ITEMS, labels)
+            print(
+                f"{labels:,} labels: {cost(folder, 'train', '--data', 'my.svm', '--out', 'run', *BY_STEPS)}", flush=True
             )
-            after = resource.getrusage(resource.RUSAGE_CHILDREN)
-            seconds = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-            print(f"{rows:,} rows: {seconds:.1f} s, peak {done.stdout.split()[-1]} MB", flush=True)
 
 
 if __name__ == "__main__":
-    {"store": store, "predict": predict}[sys.argv[1]]()
+    {"store": store, "predict": predict, "suggest": suggest, "train": train}[sys.argv[1]]()

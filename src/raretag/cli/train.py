@@ -229,6 +229,8 @@ def check_names(settings: Config) -> None:
 
     name, file = settings.data.name, data_file(settings)
     if not registry.is_known("data", name) and any(mark in name for mark in "./\\"):
+        if Path(name).is_dir():
+            raise UserError(f"'{name}' is a folder and not a run folder (no config.yaml in it); expected a data file")
         state = f"is not one of {', '.join(READERS)}" if Path(name).exists() else "does not exist"
         raise UserError(f"the data file '{name}' {state}; data sets by name: `raretag list data`")
     roots = [Path(), *(Path(root) for root in (settings.data.root, os.environ.get("RARETAG_DATA")) if root)]
