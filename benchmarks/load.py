@@ -3,7 +3,7 @@
     OMP_NUM_THREADS=1 python benchmarks/load.py store      # a label store of ten million items
     OMP_NUM_THREADS=1 python benchmarks/load.py predict    # up to a million rows
     OMP_NUM_THREADS=1 python benchmarks/load.py suggest    # up to 100,000 items x 500 labels, two folds
-    OMP_NUM_THREADS=1 python benchmarks/load.py train      # up to 50,000 labels: 10,000 items, an epoch by steps
+    OMP_NUM_THREADS=1 python benchmarks/load.py train      # up to 50,000 labels: 2,000 items, an epoch by steps
 
 Prints lines; docs/reliability.md has them.
 """
@@ -26,8 +26,8 @@ from raretag.labels.store import LabelStore
 
 ITEMS, LABELS, POSITIVES = 10_000_000, 1_000, 3
 ROWS, FEATURES, TAGS = (10_000, 100_000, 1_000_000), 20, "abcdefgh"
-SUGGESTED, SUGGESTED_LABELS = (10_000, 30_000, 100_000), 500
-TRAINED, TRAINED_ITEMS = (5_000, 20_000, 50_000), 10_000
+SUGGESTED, SUGGESTED_LABELS = (10_000, 100_000), 500
+TRAINED, TRAINED_ITEMS = (10_000, 50_000), 2_000
 BY_STEPS = ["--method", "assume_negative", "--set", "train.epochs=1", "--set", "train.batch_size=64"]
 COMMAND = """
 import atexit, resource, sys

@@ -62,8 +62,11 @@ _PURE, _IMPURE = 9.0, 1.5  # of the prior of the share of positives at the top
 
 def on_one_scale(scores: Floats, marked: Bools, counted: Bools) -> Floats:
     """t [N, C]; `marked` is what is predicted, `counted` are the entries that it is learnt from."""
-    spread = scores[counted].std() or 1.0 if counted.any() else 1.0
-    z = np.clip((scores - (scores[counted].mean() if counted.any() else 0.0)) / spread, -30, 30)
+    learnt = scores[counted]
+    centre, spread = (learnt.mean(), learnt.std() or 1.0) if len(learnt) else (0.0, 1.0)
+    del learnt  # as large as the scores
+    z = (scores - centre) / spread
+    np.clip(z, -30, 30, out=z)
     intercept, slope = shrunk_lines(z, marked, counted)
     t = intercept + slope * z
     t[:, (marked & counted).sum(axis=0) == 0] = NEVER

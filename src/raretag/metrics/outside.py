@@ -48,6 +48,7 @@ LEAST_GAIN = 1e-3  # of mean average precision that is worth depending on scores
 _EDGE = 1e-4  # probabilities nearer to 0 or 1 than this have no larger log odds
 _WIDE, _SLOPE = 3.0, 0.3  # prior deviations of an intercept, and of a slope as a share of the mean slope
 _LEAST = 1e-3  # a slope below 0 would turn the order of a label around
+_AT_ONCE = 2**21  # entries that are summed together
 
 
 @dataclass(frozen=True)
@@ -189,16 +190,20 @@ def _newton(z: Floats, marked: Bools, counted: Bools, slope: Floats, deviation: 
     """Intercepts and slopes [2, C] with the highest posterior; the slope's prior is normal."""
     share = ((marked & counted).sum(axis=0) + 0.5) / (counted.sum(axis=0) + 1.0)
     start = np.log(share / (1 - share))  # of a label whose scores have no information
-    w = np.stack([start, slope])
-    target, weight = (marked & counted).astype(np.float64), counted.astype(np.float64)
+    w, sums = np.stack([start, slope]), np.empty((5, z.shape[1]))
+    width = max(1, _AT_ONCE // max(1, len(z)))
+    blocks = [slice(first, first + width) for first in range(0, z.shape[1], width)]
     for _ in range(50):
-        p = expit(w[0] + w[1] * z)
-        residual, variance = weight * p - target, weight * p * (1 - p)
-        g0 = residual.sum(0) + (w[0] - start) / _WIDE**2
-        g1 = (residual * z).sum(0) + (w[1] - slope) / deviation**2
-        h00 = variance.sum(0) + 1 / _WIDE**2
-        h01 = (variance * z).sum(0)
-        h11 = (variance * z * z).sum(0) + 1 / deviation**2
+        for block in blocks:  # of labels, to bound the memory
+            x, weight = z[:, block], counted[:, block]
+            p = expit(w[0, block] + w[1, block] * x)
+            residual, variance = weight * p - (marked[:, block] & weight), weight * p * (1 - p)
+            sums[:, block] = [one.sum(0) for one in (residual, residual * x, variance, variance * x, variance * x * x)]
+        g0 = sums[0] + (w[0] - start) / _WIDE**2
+        g1 = sums[1] + (w[1] - slope) / deviation**2
+        h00 = sums[2] + 1 / _WIDE**2
+        h01 = sums[3]
+        h11 = sums[4] + 1 / deviation**2
         determinant = h00 * h11 - h01**2
         step = np.stack([h11 * g0 - h01 * g1, h00 * g1 - h01 * g0]) / determinant
         w -= step * np.minimum(1.0, 2.0 / np.maximum(np.abs(step).max(0), 1e-12))  # no leaps
