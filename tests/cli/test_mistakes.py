@@ -94,6 +94,14 @@ def test_the_same_flags_resume_and_others_are_refused(tmp_path):
     assert "train.batch_size" in refused.stderr
 
 
+def test_a_folder_in_place_of_a_data_file_is_called_one(tmp_path):
+    """Such as a run that was killed before it wrote anything; the soak found it."""
+    from raretag.cli.train import check_names
+
+    with pytest.raises(UserError, match=r"is a folder and not a run folder"):
+        check_names(compose(None, [f"data.name={tmp_path}"]))
+
+
 def test_a_store_gives_back_what_it_was_given():
     dense = torch.tensor([[1, 0, -1], [-100, 1, 0]])
     assert LabelStore.from_dense(dense).lists() == [[0], [1]]
