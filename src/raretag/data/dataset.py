@@ -343,8 +343,8 @@ def _deal(labels: LabelStore, parts: Parts, missing: list[str], asked: dict[str,
             )
         parts.rows[part] = pool[rows]
     if dealt.impossible:
-        rare = [labels.names[label] for label in dealt.impossible]
+        label, items = next(iter(dealt.impossible.items()))
         parts.remarks.append(
-            f"{len(rare)} labels have too few items to be in every part, such as '{rare[0]}' "
-            f"({next(iter(dealt.impossible.values()))} items)"
+            f"labels with too few items to be in every part: {len(dealt.impossible)}, "
+            f"such as '{labels.names[label]}' (number of items: {items})"
         )

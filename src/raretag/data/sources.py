@@ -14,7 +14,7 @@ from raretag.config.settings import Data
 from raretag.core import registry
 from raretag.core.errors import UserError
 from raretag.core.protocols import DataSource, LabelsAlone
-from raretag.data.dataset import DataSet, Items
+from raretag.data.dataset import NOT_HELD_OUT, DataSet, Items
 from raretag.labels import corrections
 from raretag.labels.hide import hide
 from raretag.labels.longtail import exponential, pareto
@@ -114,6 +114,13 @@ def with_corrections(data: DataSet, file: Path) -> DataSet:
     return replace(data, train=train, validation=validation, test=test, notes=notes, remarks=remarks)
 
 
+def _is_about_training(remark: str) -> bool:
+    """How inputs are read, which training decides anew when it has chosen a network, and that nothing is held out."""
+    return (
+        remark.startswith("texts: ") or (remark.startswith("images: ") and "pixels" in remark) or remark == NOT_HELD_OUT
+    )
+
+
 @dataclass(frozen=True)
 class Look:
     """What can be said of a data set without training on it."""
@@ -132,8 +139,9 @@ def look(settings: Data, seed: int) -> Look:
     source = find_source(settings, seed)
     if not isinstance(source, LabelsAlone):
         data = load(settings, seed)
-        stores = {name: getattr(data, name).labels for name in ("train", "validation", "test")}
-        remarks = tuple(remark for remark in data.remarks if not remark.startswith("texts: "))
+        names = ("train", "test") if data.validation is data.train else ("train", "validation", "test")
+        stores = {name: getattr(data, name).labels for name in names}
+        remarks = tuple(remark for remark in data.remarks if not _is_about_training(remark))
         unlisted = str(data.notes.get("absent", ""))
         return Look(stores, group_counts(data), remarks, data.train.duplicates(), unlisted)
     stores = dict(source.labels())  # a named set may have its labels on this disk, but not its inputs

@@ -67,7 +67,7 @@ export class ItemView {
   question(one, place) {
     const mine = this.mine(one);
     const people = Object.entries(one.answers).map(([by, word]) => `${by}: ${SPOKEN[word]}`).join(", ");
-    const about = one.was === "positive" ? `marked; ${two(1 - one.probability)} probable` : `${two(one.probability)} probable`;
+    const about = one.was === "positive" ? `marked; probability ${two(1 - one.probability)}` : `probability ${two(one.probability)}`;
     const shown = mine || (one.state === "answered" ? Object.values(one.answers)[0] : null);
     const buttons = Object.entries(WORDS).map(([word, text]) => make("button", {
       type: "button", class: word, "aria-pressed": String(shown === word), "aria-label": `${SPOKEN[word]}: ${one.label}`,

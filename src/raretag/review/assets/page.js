@@ -1,12 +1,13 @@
 // The page: modes, filters, keys, and the counter of what the answers say of the promise.
 
-import { ask, find, inTurn, make, showTrouble, tell, two } from "./dom.js";
+import { ask, find, inTurn, make, showTrouble, tell } from "./dom.js";
 import { GridView } from "./grid.js";
 import { ItemView } from "./item.js";
 import { TrainingDialog } from "./training.js";
 
 const many = (number) => number.toLocaleString("en");
-const interval = (promise) => `${two(promise.interval[0])} to ${two(promise.interval[1])}`;
+const percent = (share) => `${Math.round(100 * share)} %`;
+const interval = (promise) => `${Math.round(100 * promise.interval[0])} to ${percent(promise.interval[1])}`;
 
 class App {
   constructor() {
@@ -112,8 +113,8 @@ class App {
     if (summary.damaged) parts.push(`${summary.damaged} damaged lines of the log were passed over`);
     find("#counted").textContent = parts.join(" · ");
     let said = "";
-    if (promise.answered) said = `Of ${many(promise.answered)} answers ${two(promise.right / promise.answered)} were right; promised ${interval(promise.promised)}.`;
-    if (promise.expected) said += ` ${promise.answered ? "Of those still open" : "Of all suggestions"} expect ${two(promise.expected.expected)} to be right (${interval(promise.expected)}).`;
+    if (promise.answered) said = `Of ${many(promise.answered)} answered suggestions ${percent(promise.right / promise.answered)} were right; promised ${interval(promise.promised)}.`;
+    if (promise.expected) said += ` Expect ${percent(promise.expected.expected)} of ${promise.answered ? "the open ones" : "all suggestions"} to be right (${interval(promise.expected)}).`;
     find("#promised").textContent = said.trim();
     this.chooseLabels();
   }
