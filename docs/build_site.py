@@ -37,7 +37,7 @@ def build() -> None:
         shutil.copy(ROOT / name, PAGES / name)
     write("index.md", (ROOT / "README.md").read_text(encoding="utf-8").replace("](docs/", "]("))
     for page in PAGES.rglob("*.md"):
-        page.write_text(with_links_of_the_site(page), encoding="utf-8")
+        page.write_text(with_whole_numbers(with_links_of_the_site(page)), encoding="utf-8")
     methods()
     reference()
     listing(
@@ -61,6 +61,15 @@ def write(name: str, text: str) -> None:
     (PAGES / name).write_text(text, encoding="utf-8")
 
 
+def with_whole_numbers(text: str) -> str:
+    """Cells of a table may wrap (extra.css), but a number stays on one line with its deviation and interval."""
+    number = re.compile(r"(?<=\| )[*<u>]*[+-]?\.?\d[^|`A-Za-tv-z]{0,28}?(?= \|)")
+    return "\n".join(
+        number.sub(lambda cell: cell[0].replace(" ", "\N{NO-BREAK SPACE}"), line) if line.startswith("|") else line
+        for line in text.split("\n")
+    )
+
+
 def with_links_of_the_site(page: Path) -> str:
     """In the repository the guides are in docs/ and link upwards; on the site everything hangs below one root."""
     up = "../" * (len(page.relative_to(PAGES).parts) - 1)
@@ -70,7 +79,7 @@ def with_links_of_the_site(page: Path) -> str:
     text = re.sub(r"\]\((?:\.\./)?methods\.md#([a-z_0-9]+)\)", rf"]({up}methods/\1.md)", text)
     text = re.sub(r"\]\((?:\.\./)?methods\.md\)", rf"]({up}methods/index.md)", text)
     text = re.sub(r"\]\((?:\.\./)?public-api\.md\)", rf"]({up}api/index.md)", text)
-    text = re.sub(r"\]\(([^):]*records/[^)]*)\)", "", text)  # the runs themselves stay in the repository
+    text = re.sub(r"\[([^\]\n]*)\]\([^):]*records/[^)]*\)", r"`\1`", text)  # the runs themselves stay in the repository
     return re.sub(r"\]\((examples)/?\)", rf"]({up}examples/own_loop.py)", text)
 
 
