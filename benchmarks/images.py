@@ -1,4 +1,4 @@
-"""How many images a second come from disk as training batches.
+"""How many images per second come from disk as training batches.
 
     python benchmarks/images.py [folder with VOCdevkit]
 
@@ -42,7 +42,7 @@ class Batches(Dataset[Tensor]):
 
 
 def speed(images: Images, workers: int) -> tuple[float, float]:
-    """Images a second, from the first batch on, when the processes are up; the share of CPU time outside of them."""
+    """Images per second, from the first batch on, when the processes are up; the share of CPU time outside of them."""
     before = [cpu(RUSAGE_SELF), cpu(RUSAGE_CHILDREN)]
     batches = iter(DataLoader(Batches(images), batch_size=None, num_workers=workers))
     next(batches)

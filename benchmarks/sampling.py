@@ -1,8 +1,8 @@
-"""How many indices a second the class-aware sampler draws, on one thread.
+"""How many indices per second the class-aware sampler draws, on one thread.
 
     python benchmarks/sampling.py
 
-Generated long-tailed labels, CPU time of the quickest of three epochs; goal: 10 million a second.
+Generated long-tailed labels, CPU time of the quickest of three epochs; goal: 10 million per second.
 Result: benchmarks/results/sampling.json.
 """
 
@@ -38,7 +38,7 @@ def main() -> None:
             drawn = len(sampler.epoch(epoch))
             speed = max(speed, drawn / (time.process_time() - started))
         found[f"{items} x {labels}"] = {"drawn": drawn, "per_second": round(speed), "met": speed >= GOAL}
-        print(f"{items:>9,} x {labels:>5,}: {drawn:>11,} indices, {speed / 1e6:.1f} million a second (goal 10)")
+        print(f"{items:>9,} x {labels:>5,}: {drawn:>11,} indices, {speed / 1e6:.1f} million per second (goal 10)")
     RESULT.write_text(json.dumps(found, indent=1) + "\n")
 
 

@@ -1,4 +1,4 @@
-"""Load on `raretag serve`, on this machine only: requests a second, p50 and p99, and memory over many requests.
+"""Load on `raretag serve`, on this machine only: requests per second, p50 and p99, and memory over many requests.
 
     python benchmarks/serve.py --requests 100000 --clients 4
 
