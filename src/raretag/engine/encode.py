@@ -179,8 +179,8 @@ class Cache:
     @torch.inference_mode()
     def compute(self, items: Items, rows: Tensor, name: str, workers: int, listener: Listener) -> Tensor:
         begun, told, done = time.monotonic(), FIRST_REPORT, 0
-        some = f"{len(rows):,}" if len(rows) == len(items) else f"{len(rows):,} of {len(items):,}"  # the rest is known
-        listener.message(f"{described(self.encoder)}: features of {some} {name} items, once")
+        new = f"{len(rows):,}" if len(rows) == len(items) else f"{len(rows):,} of {len(items):,}"  # the rest is known
+        listener.message(f"{described(self.encoder)}: features of {new} {name} items, once")
         parts = []
         for some, inputs in inputs_of(items, list(rows.split(ROWS)), None, workers):
             parts.append(self.encoder(inputs).float())
