@@ -45,7 +45,7 @@ def take_model(trained: Path, folder: Path, task: dict[str, Any]) -> None:
 
 def import_solver(config: Config) -> None:
     """Make solver and fabric once for nothing: what their libraries take to be imported is no cost of a run."""
-    build_fabric(config.train)
+    _ = build_fabric(config.train).device  # a fabric of one process is made when something of it is asked for
     name = config.method.name
     if solver_named(name) is not None:
         registry.build("solvers", name, config.method.options, kind=Solver, seed=config.seed, effort=config.effort)

@@ -123,11 +123,8 @@ def features_of(
 
 def build_fabric(train: Train) -> Fabric:
     """One process, several that Fabric starts (`devices`), or those that torchrun or a cluster has started."""
-    few = train.devices * train.nodes == 1 and train.accelerator in (
-        "auto",
-        "cpu",
-    )  # others may not be there: found now
-    if few and not processes.started_by_others():
+    there = train.accelerator in ("auto", "cpu")  # any other may be missing, which is found out now
+    if train.devices * train.nodes == 1 and there and not processes.started_by_others():
         return cast("Fabric", OneProcess(train))
     started = int(os.environ.get("LOCAL_WORLD_SIZE", "0"))
     return made(train, started or train.devices, int(os.environ["WORLD_SIZE"]) // started if started else train.nodes)
