@@ -155,10 +155,25 @@ def test_never_clearly_below_the_plain_thing():
 
 def test_a_blend_that_is_clearly_worse_is_not_used(monkeypatch):
     fold, judge, results = noisy({"plain": 0.2, "other": 5.0}, 0)
-    monkeypatch.setattr(blend, "shares_of", lambda _: {"other": 1.0})
+    monkeypatch.setattr(blend, "shares_of", lambda found: {"other": 1.0} if "other" in found else {0.0: 1.0})
     stack = stacked(results, "plain", judge, fold)
     assert stack.shares == {"plain": 1.0}
     assert stack.scores is results["plain"].held_out.scores
+
+
+def test_companions_are_as_strong_as_a_mean_of_strengths_weighted_by_their_precision():
+    fold, judge, results = noisy({"plain": 1.0}, 0)
+    scores = results["plain"].held_out.scores
+    moved = held_out_companions(scores, judge.positive, fold)
+    found = {a: judge.precisions(scores + a * moved).numpy() for a in (0.0, 0.1, 0.2, 0.4)}
+    best = max(found.values(), key=np.mean)
+    errors = {a: max(np.std(best - one) / np.sqrt(len(best)), 1e-4) for a, one in found.items()}
+    weights = {a: np.exp(-np.mean(best - one) / errors[a]) for a, one in found.items()}
+    expected = sum(a * weight for a, weight in weights.items()) / sum(weights.values())
+    stack = stacked(results, "plain", judge, fold)
+    assert 0 < expected < 0.4
+    assert stack.companions == pytest.approx(expected, rel=0.05)  # faint weights are left out
+    assert torch.allclose(stack.scores, scores + stack.companions * moved)
 
 
 def test_the_kernel_finds_what_a_line_does_not_and_quick_is_the_line_alone():

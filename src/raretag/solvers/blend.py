@@ -18,7 +18,7 @@ Paper and code::
     2.  share_v = exp(-t_v) / sum exp(-t) of linear learners and kernel;   a share below 1 in 50 is left out
     3.  o = sum share_v o_v;   then for the forest, and for the networks:   o <- (1 - g) o + g o_f, for the largest g
         of 0.4, 0.2, 0 (networks: 0.5, 0.3, 0.15, 0) that is not below g = 0
-    4.  o <- o + a o P', for the largest a of 0, 0.1, 0.2, 0.4 that is within half a standard error of the best
+    4.  o <- o + a o P';   a is the mean of 0, 0.1, 0.2, 0.4, each weighted by exp(-t_a) as in step 2
     5.  if o is below balanced logistic regression by more than a standard error, logistic regression is used alone
     6.  every learner is fitted to all items, and the learners are added up in the same way:
             z = m + d (s + a P s),   s = sum share_v (z_v - m_v) / d_v,   m, d those of logistic regression
@@ -60,7 +60,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import exp
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 import torch
@@ -70,7 +70,7 @@ from raretag.core.errors import UserError
 from raretag.core.listener import Listener, Part
 from raretag.core.solver import Features, Solver
 from raretag.models.heads.blended import Blended
-from raretag.solvers.folds import HeldOut, Judge, Tried, along_path, behind, deal, is_close, mean
+from raretag.solvers.folds import HeldOut, Judge, Tried, along_path, behind, deal, mean
 from raretag.solvers.forest import FEWEST, Forest, affordable
 from raretag.solvers.kernel import too_large
 from raretag.solvers.learners import Fitted, Kernel, Learner, Line, Task, Units, dense_rows, gathered
@@ -88,6 +88,8 @@ GUESTS = {Forest.name: (0.4, 0.2), Network.name: (0.5, 0.3, 0.15)}  # g
 COMPANIONS = (0.0, 0.1, 0.2, 0.4)  # a
 WORDS = 1024  # sparse columns above which networks find nothing that the forest does not (docs/log.md)
 SMALLEST_ERROR = 1e-4  # of a difference of average precisions
+
+Choice = TypeVar("Choice", str, float)  # a learner by name, or a strength of companions
 
 
 class Blend(Solver):
@@ -174,7 +176,7 @@ class Blend(Solver):
         parts = [f"{name} {share:.0%} (strength {tried[name].strength:g})" for name, share in stack.shares.items()]
         alone = [f"{name} {mean(one.precisions):.3f}" for name, one in tried.items()]
         words = (
-            f"{' + '.join(parts)}, companions {stack.companions:g}: mAP {stack.precision:.3f} on {self.folds} held-out "
+            f"{' + '.join(parts)}, companions {stack.companions:.2g}: mAP {stack.precision:.3f} on {self.folds} held-out "
             f"folds; alone: {', '.join(alone)}"
         )
         return {
@@ -231,13 +233,14 @@ def stacked(tried: Mapping[str, Tried], plain: str, judge: Judge, fold: Tensor) 
         shares = {**{name: (1 - g) * share for name, share in shares.items()}, **({guest: g} if g else {})}
     moved = held_out_companions(scores, judge.positive, fold)
     precisions = {a: judge.precisions(scores + a * moved) for a in COMPANIONS}
-    best = max(precisions.values(), key=mean)
-    a = max(one for one, found in precisions.items() if is_close(best, found))
-    means = {f"{one:g}": mean(found) for one, found in precisions.items()}
-    below, error = behind(tried[plain].precisions, precisions[a])
+    means = {f"{a:g}": mean(found) for a, found in precisions.items()}
+    a = sum(one * weight for one, weight in shares_of(precisions).items())
+    scores = scores + a * moved
+    found = judge.precisions(scores)
+    below, error = behind(tried[plain].precisions, found)
     if below > error + 1e-12:
         return Stack({plain: 1.0}, 0.0, tried[plain].held_out.scores, mean(tried[plain].precisions), means)
-    return Stack(shares, a, scores + a * moved, mean(precisions[a]), means)
+    return Stack(shares, a, scores, mean(found), means)
 
 
 def with_guest(scores: Tensor, guest: Tensor, shares: Sequence[float], judge: Judge) -> tuple[float, Tensor]:
@@ -250,8 +253,8 @@ def with_guest(scores: Tensor, guest: Tensor, shares: Sequence[float], judge: Ju
     return 0.0, scores
 
 
-def shares_of(precisions: Mapping[str, Tensor]) -> dict[str, float]:
-    """exp(-t) of each learner, t its distance to the best in standard errors; faint ones are left out."""
+def shares_of(precisions: Mapping[Choice, Tensor]) -> dict[Choice, float]:
+    """exp(-t) of each choice, t its distance to the best in standard errors; faint ones are left out."""
     best = max(precisions, key=lambda name: mean(precisions[name]))
     weights = {}
     for name, found in precisions.items():
