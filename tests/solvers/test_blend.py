@@ -24,6 +24,7 @@ from raretag.solvers.blend import (
     shares_of,
     stacked,
     summed,
+    with_guest,
 )
 from raretag.solvers.folds import HeldOut, Judge, Tried, along_path, behind, deal, mean, standardised
 from raretag.solvers.learners import Fitted, Kernel, Task
@@ -159,6 +160,16 @@ def test_a_blend_that_is_clearly_worse_is_not_used(monkeypatch):
     stack = stacked(results, "plain", judge, fold)
     assert stack.shares == {"plain": 1.0}
     assert stack.scores is results["plain"].held_out.scores
+
+
+def test_a_guest_may_be_below_the_others_by_as_many_standard_errors_as_its_share_allows():
+    _, judge, results = noisy({"plain": 0.5, "other": 3.0}, 0)
+    scores, guest = (results[name].held_out.scores for name in ("plain", "other"))
+    apart = (judge.precisions(scores) - judge.precisions(0.6 * scores + 0.4 * guest)).numpy()
+    errors = apart.mean() / (apart.std() / np.sqrt(len(apart)))
+    assert errors > 0
+    assert with_guest(scores, guest, {0.4: 0.99 * errors}, judge)[0] == 0.0
+    assert with_guest(scores, guest, {0.4: 1.01 * errors}, judge)[0] == 0.4
 
 
 def test_companions_are_as_strong_as_a_mean_of_strengths_weighted_by_their_precision():

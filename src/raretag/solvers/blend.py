@@ -17,7 +17,8 @@ Paper and code::
         like positives (answered suggestions), all its unknown entries count as negative.
     2.  share_v = exp(-t_v) / sum exp(-t) of linear learners and kernel;   a share below 1 in 50 is left out
     3.  o = sum share_v o_v;   then for the forest, and for the networks:   o <- (1 - g) o + g o_f, for the largest g
-        of 0.4, 0.2, 0 (networks: 0.5, 0.3, 0.15, 0) that is not below g = 0
+        of 0.4, 0.2, 0 (networks: 0.5, 0.3, 0.15, 0) that is not below g = 0; 0.2 of the forest may be below it by a
+        standard error
     4.  o <- o + a o P';   a is the mean of 0, 0.1, 0.2, 0.4, each weighted by exp(-t_a) as in step 2
     5.  if o is below balanced logistic regression by more than a standard error, logistic regression is used alone
     6.  every learner is fitted to all items, and the learners are added up in the same way:
@@ -27,7 +28,7 @@ Paper and code::
 Forest and networks are optional ("guests" in the code). Alone they are often worse than a linear classifier, so step 2
 would give them too little; step 3 asks instead whether they help the others. These shares helped on sets of all kinds
 (docs/log.md). Held-out scores come from a fifth of the trees and one of five networks, so they show only part of the
-gain.
+gain; that is why a small share of the forest needs no proof.
 
 Companions are labels that occur together: the score of a label is moved by those of its companions. With n_c positives
 of label c among N items, co_cj items that have both c and j, and pi_j = n_j / N::
@@ -57,7 +58,7 @@ Departs from the authors' code:
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from math import exp
 from typing import Any, Literal, TypeVar
@@ -84,7 +85,8 @@ FOLDS = {"quick": 3, "default": 5, "best": 10}
 PLAIN = "logistic"  # the learner that a blend is never clearly below
 LAST = 0.1  # of the time, more or less: the fits to all items
 FAINT = 0.02  # of the whole: a share that is not worth a fit
-GUESTS = {Forest.name: (0.4, 0.2), Network.name: (0.5, 0.3, 0.15)}  # g
+# g, and how many standard errors it may be below g = 0
+GUESTS = {Forest.name: {0.4: 0.0, 0.2: 1.0}, Network.name: {0.5: 0.0, 0.3: 0.0, 0.15: 0.0}}
 COMPANIONS = (0.0, 0.1, 0.2, 0.4)  # a
 WORDS = 1024  # sparse columns above which networks find nothing that the forest does not (docs/log.md)
 SMALLEST_ERROR = 1e-4  # of a difference of average precisions
@@ -176,8 +178,8 @@ class Blend(Solver):
         parts = [f"{name} {share:.0%} (strength {tried[name].strength:g})" for name, share in stack.shares.items()]
         alone = [f"{name} {mean(one.precisions):.3f}" for name, one in tried.items()]
         words = (
-            f"{' + '.join(parts)}, companions {stack.companions:.2g}: mAP {stack.precision:.3f} on {self.folds} held-out "
-            f"folds; alone: {', '.join(alone)}"
+            f"{' + '.join(parts)}, companions {stack.companions:.2g}: mAP {stack.precision:.3f} on {self.folds} "
+            f"held-out folds; alone: {', '.join(alone)}"
         )
         return {
             "summary": words + "".join(f"; no {name}: {reason}" for name, reason in left_out.items()),
@@ -243,12 +245,13 @@ def stacked(tried: Mapping[str, Tried], plain: str, judge: Judge, fold: Tensor) 
     return Stack(shares, a, scores, mean(found), means)
 
 
-def with_guest(scores: Tensor, guest: Tensor, shares: Sequence[float], judge: Judge) -> tuple[float, Tensor]:
-    """The largest share of a guest that does no harm out of fold, and the scores with it."""
-    without = mean(judge.precisions(scores))
-    for g in shares:
+def with_guest(scores: Tensor, guest: Tensor, shares: Mapping[float, float], judge: Judge) -> tuple[float, Tensor]:
+    """The largest share of a guest that is not too far below the scores without it, and the scores with it."""
+    without = judge.precisions(scores)
+    for g, errors in shares.items():
         mixed = (1 - g) * scores + g * guest
-        if mean(judge.precisions(mixed)) >= without:
+        below, error = behind(without, judge.precisions(mixed))
+        if below <= errors * error + 1e-12:
             return g, mixed
     return 0.0, scores
 
