@@ -14,7 +14,7 @@ from scipy import sparse
 from torch import Tensor
 
 from raretag.core import chance
-from raretag.core.errors import UserError
+from raretag.core.errors import UserError, counted
 from raretag.core.protocols import Describes, HasContent, HeldSparse, blocks_of
 from raretag.core.protocols import Inputs as Inputs
 from raretag.labels.store import LabelStore
@@ -232,7 +232,10 @@ class DataSet:
             train = Items(inputs, LabelStore.joined(train.labels, self.validation.labels))
         remarks = tuple(remark for remark in self.remarks if remark != NOT_HELD_OUT)
         how = f" ({len(self.validation):,} validation items are used too)" if joined else ""
-        remark = f"no item is held out{how}: the numbers of all {len(train):,} come from models that did not see them"
+        remark = (
+            f"no item is held out for validation{how}: each of the {len(train):,} training items is scored by models "
+            "that did not see it"
+        )
         notes = {**self.notes, "joined": ["validation"] if joined else []}
         return replace(self, train=train, validation=train, truth=truth, notes=notes, remarks=(*remarks, remark))
 
@@ -339,7 +342,7 @@ def _deal(labels: LabelStore, parts: Parts, missing: list[str], asked: dict[str,
             fractions = [share / total for share in shares.values()]
             enough = next(n for n in itertools.count(len(pool)) if min(part_sizes(n, fractions)) > 0)
             raise UserError(
-                f"{len(pool)} items are too few to make the parts {', '.join(shares)}; expected {enough} or more"
+                f"{counted(len(pool), 'item')}: too few to make the parts {', '.join(shares)}; expected {enough} or more"
             )
         parts.rows[part] = pool[rows]
     if dealt.impossible:

@@ -54,7 +54,8 @@ def write_report(
     studies = [study_of(run, name) for run, name in zip(runs, names_of(paths), strict=True)]
     compared = compare(runs, studies, resamples) if resamples else None
     write_text(path, page(studies, compared, source))
-    return path, [f"{study.name}: {sentence}" for study in studies for sentence in study.missing]
+    unsaid = [f"{study.name}: {sentence}" for study in studies for sentence in study.missing]
+    return path, [*unsaid, *(() if compared is None else compared.left_out)]
 
 
 def plotly_source() -> str:
