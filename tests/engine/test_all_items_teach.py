@@ -106,7 +106,7 @@ def test_a_file_without_parts_is_learned_whole(tmp_path):
     assert found["tuned"]["fitted_to"] == "out of fold"
     assert any("each item scored by a model that was not fitted to it" in line for line in messages)
     assert not any("too optimistic" in line for line in messages)
-    assert any(line.startswith("no item is held out for validation: each of the 300 training") for line in messages)
+    assert any(line.startswith("no validation part: all 300 training items are scored") for line in messages)
     opened = open_run(tmp_path / "run")
     assert opened.data is not None
     assert opened.data.validation is opened.data.train

@@ -14,7 +14,7 @@ from scipy import sparse
 from torch import Tensor
 
 from raretag.core import chance
-from raretag.core.errors import UserError, counted
+from raretag.core.errors import UserError
 from raretag.core.protocols import Describes, HasContent, HeldSparse, blocks_of
 from raretag.core.protocols import Inputs as Inputs
 from raretag.labels.store import LabelStore
@@ -233,8 +233,7 @@ class DataSet:
         remarks = tuple(remark for remark in self.remarks if remark != NOT_HELD_OUT)
         how = f" ({len(self.validation):,} validation items are used too)" if joined else ""
         remark = (
-            f"no item is held out for validation{how}: each of the {len(train):,} training items is scored by models "
-            "that did not see it"
+            f"no validation part{how}: all {len(train):,} training items are scored by models that did not see them"
         )
         notes = {**self.notes, "joined": ["validation"] if joined else []}
         return replace(self, train=train, validation=train, truth=truth, notes=notes, remarks=(*remarks, remark))
@@ -342,7 +341,7 @@ def _deal(labels: LabelStore, parts: Parts, missing: list[str], asked: dict[str,
             fractions = [share / total for share in shares.values()]
             enough = next(n for n in itertools.count(len(pool)) if min(part_sizes(n, fractions)) > 0)
             raise UserError(
-                f"{counted(len(pool), 'item')}: too few to make the parts {', '.join(shares)}; expected {enough} or more"
+                f"number of items: {len(pool)}, too few to make the parts {', '.join(shares)}; expected {enough} or more"
             )
         parts.rows[part] = pool[rows]
     if dealt.impossible:

@@ -133,7 +133,9 @@ class Look:
 
 
 def look(settings: Data, seed: int) -> Look:
-    asked = {part: settings.options[part] for part in ("validation", "test") if part in settings.options}
+    asked: dict[str, Any] = {
+        part: settings.options[part] for part in ("validation", "test") if part in settings.options
+    }
     settings = without_encoding(without_validation(settings).model_copy(update=asked))  # as `raretag train` deals items
     source = find_source(settings, seed)
     if not isinstance(source, LabelsAlone):
