@@ -81,3 +81,17 @@ def test_mistakes_are_one_line(tmp_path):
         assert done.returncode == 2
         assert done.stderr.startswith("raretag: ")
         assert "Traceback" not in done.stderr
+
+
+def test_items_are_counted_as_training_deals_them(tmp_path):
+    """All of them teach unless a share is set apart; an item is not counted as two parts."""
+    rows = "".join(f"{row},{row % 7},{'a;b' if row % 2 else 'a'}\n" for row in range(100))
+    (tmp_path / "my.csv").write_text("x,z,tags\n" + rows)
+    whole = raretag("inspect", "my.csv", "--numbers", "n.json", cwd=tmp_path)
+    assert whole.returncode == 0, whole.stderr
+    assert json.loads((tmp_path / "n.json").read_text())["splits"] == {"train": 100, "test": 0}
+    items = next(line for line in whole.stdout.splitlines() if line.startswith("items"))
+    assert items.split() == ["items", "train", "100"]
+    done = raretag("inspect", "my.csv", "--set", "data.test=0.2", "--numbers", "n.json", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert json.loads((tmp_path / "n.json").read_text())["splits"] == {"train": 80, "test": 20}

@@ -102,6 +102,15 @@ def test_a_folder_in_place_of_a_data_file_is_called_one(tmp_path):
         check_names(compose(None, [f"data.name={tmp_path}"]))
 
 
+def test_a_folder_whose_name_could_be_a_data_set_is_called_a_folder_too(tmp_path, monkeypatch):
+    from raretag.cli.train import check_names
+
+    (tmp_path / "photos").mkdir()
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UserError, match=r"'photos' is a folder and not a run folder"):
+        check_names(compose(None, [], "photos"))
+
+
 def test_a_store_gives_back_what_it_was_given():
     dense = torch.tensor([[1, 0, -1], [-100, 1, 0]])
     assert LabelStore.from_dense(dense).lists() == [[0], [1]]

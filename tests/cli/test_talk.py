@@ -82,3 +82,22 @@ def test_commands_complete_in_the_shell():
         text=True,
     )
     assert done.stdout.split() == ["train"]
+
+
+def test_the_reason_for_the_default_fits_the_effort_that_was_asked_for():
+    from raretag.engine.auto import SOLVER, reason_for
+
+    said = {
+        effort: reason_for(SOLVER, Config(effort=effort), False, 2, "size") for effort in ("quick", "default", "best")
+    }
+    assert "a forest" not in said["quick"]
+    assert "--effort quick is faster" not in said["quick"]
+    assert "--effort quick is faster, --effort best tries more" in said["default"]
+    assert "--effort best tries more" not in said["best"]
+
+
+def test_a_sentence_names_only_as_many_columns_as_it_can():
+    from raretag.core.registry import nearest
+
+    assert nearest("text", ["id", "tags"]) == "known: id, tags"
+    assert nearest("text", [f"column{number:03}" for number in range(103)]).endswith("column059 and 43 more")

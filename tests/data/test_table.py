@@ -238,3 +238,11 @@ def test_labels_that_differ_only_in_how_they_are_written_are_pointed_out(names, 
     said = [line for line in Table(file=str(path)).load().remarks if "differ only in how they are written" in line]
     assert bool(said) == alike
     assert all(repr(name) in line for line in said for name in names[:2])
+
+
+def test_one_of_a_thing_is_not_called_several(tmp_path):
+    (tmp_path / "one.csv").write_text("x,label_a\n" + "".join(f"{row / 7},{row % 2}\n" for row in range(40)))
+    remarks = Table(file=tmp_path / "one.csv").load().remarks
+    assert "(1 label)" in remarks[0]
+    assert any(line.startswith("features: 1 numeric column, 'x'") for line in remarks)
+    assert any(line.startswith("features: 1 number per item") for line in remarks)

@@ -106,6 +106,7 @@ def test_a_file_without_parts_is_learned_whole(tmp_path):
     assert found["tuned"]["fitted_to"] == "out of fold"
     assert any("each item scored by a model that was not fitted to it" in line for line in messages)
     assert not any("too optimistic" in line for line in messages)
+    assert any(line.startswith("no validation part: all 300 training items are scored") for line in messages)
     opened = open_run(tmp_path / "run")
     assert opened.data is not None
     assert opened.data.validation is opened.data.train
@@ -198,8 +199,24 @@ def test_two_stores_with_unknown_labels_are_joined_as_they_are():
             assert torch.equal(joined.positive, expected.positive)
 
 
-def test_the_report_of_a_run_without_a_test_part_is_written(tmp_path):
-    from raretag.report.runs import study_of
+def test_the_report_of_a_run_without_a_test_part_examines_scores_out_of_fold(tmp_path):
+    from raretag.report.doctor import examine
+    from raretag.report.label_tables import label_table
+    from raretag.report.page import page
+    from raretag.report.runs import compare, study_of
 
     run(compose(None, PLAIN, str(table(tmp_path))), tmp_path / "run", method=Ridge(1.0))
-    assert study_of(open_run(tmp_path / "run"), "mine").test is None
+    opened = open_run(tmp_path / "run")
+    study = study_of(opened, "mine")
+    assert study.test is not None
+    assert len(study.test.p) == 300
+    np.testing.assert_allclose(study.at_half.f1, study.final["per_class"]["f1"], atol=1e-6)  # the record's own numbers
+    assert study.gain_of_thresholds is None  # they were tuned on these items
+    assert compare([opened], [study], 100) is None
+    words = " ".join(f"{finding.title} {finding.text}" for finding in examine(study)) + label_table(study, None)
+    assert "training items, scored out of fold" in words
+    assert "test" not in words
+    shown = page([study], None, "")
+    assert "Predictions of single items are not available" not in shown
+    assert "F1*: at thresholds tuned on training items, scored out of fold" in shown
+    assert "train 300</dd>" in shown  # no part is named that does not exist

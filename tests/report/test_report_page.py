@@ -124,7 +124,8 @@ def test_a_damaged_file_is_named_and_not_fatal(runs, tmp_path):
 def test_runs_on_other_test_items_are_not_compared(runs, tmp_path):
     other = tmp_path / "other"
     train(compose(None, [*HIDDEN, "train.epochs=1"], method__name="assume_negative", seed=1), other)
-    write_report([runs / "comic", other], tmp_path / "x.html", resamples=20, with_items=False)
+    _, remarks = write_report([runs / "comic", other], tmp_path / "x.html", resamples=20, with_items=False)
+    assert "other is not compared: it was not tested on the same items and labels." in remarks
     assert "other is not compared: it was not tested on the same items" in words(tmp_path / "x.html")
 
 

@@ -135,3 +135,24 @@ def test_labels_with_the_delimiter_in_their_name_stay_readable():
     flat = raretag.serve.predictions.flat(found.table())
     assert json.loads(flat["labels"][0].as_py()) == ["a;b", "id"]
     assert flat.column_names == ["id", "labels", "a;b", "p(id)"]
+
+
+@pytest.fixture(scope="module")
+def whole_run(tmp_path_factory):
+    """All items teach, and one label has no positive."""
+    folder = tmp_path_factory.mktemp("whole")
+    rows = "".join(f"{row % 5},{row % 3},{int(row % 5 > 2)},{row % 2},0\n" for row in range(60))
+    (folder / "rows.csv").write_text("x,z,label_a,label_b,label_never\n" + rows)
+    command("train", "--data", folder / "rows.csv", "--effort", "quick", "--out", folder / "run")
+    return folder / "run"
+
+
+def test_a_run_without_test_items_says_so_instead_of_predicting_nothing(whole_run):
+    with pytest.raises(UserError, match=r"the data has no test items; give a file of new items"):
+        command("predict", whole_run)
+    assert len(command("predict", whole_run, "--part", "train").stdout.splitlines()) == 61
+
+
+def test_tune_says_why_a_label_is_never_chosen(whole_run):
+    said = " ".join(command("tune", whole_run).stdout.split())
+    assert "labels that have too few positives to choose a threshold from, and so are never chosen: 1" in said

@@ -98,7 +98,7 @@ def print_description(console: Console, name: str, description: dict[str, Any]) 
     low, high = groups["edges"]
     ratio, duplicates = description["most_to_least_frequent"], description["duplicates"]
     facts = {
-        "items": ", ".join(f"{split} {size:,}" for split, size in description["splits"].items()),
+        "items": ", ".join(f"{split} {size:,}" for split, size in description["splits"].items() if size),
         "labels": f"{description['labels']:,}, {description['labels_per_item']:.2f} per item; "
         f"items without any: {description['items_without_positive']:,}",
         "observed": ", ".join(f"{state} {100 * share:.1f} %" for state, share in observed.items()),

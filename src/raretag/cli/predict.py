@@ -168,9 +168,8 @@ def tune(
         f"{thresholds[0]:.3f} to {thresholds[-1]:.3f}, median {thresholds[len(thresholds) // 2]:.3f}"
     )
     if notes.get("out_of_reach"):
-        screen().print(
-            f"{notes['out_of_reach']} labels never reach it on the validation items, so they are never chosen"
-        )
+        why = "have too few positives to choose a threshold from" if goal == "f1" else f"do not reach that {goal}"
+        screen().print(f"labels that {why}, and so are never chosen: {notes['out_of_reach']}")
     by_label = dict(zip(card.labels, card.thresholds, strict=True))
     give({"run": run, "goal": goal, "wanted": wanted, "thresholds": by_label, "notes": notes})
 

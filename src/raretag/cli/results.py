@@ -69,8 +69,9 @@ def print_results(records: Mapping[str, Record]) -> None:
     console.print(rows)
     low, high = first.groups.edges
     sizes = ", ".join(f"{name} {len(first.groups.members[name])}" for name in GROUPS)
+    hidden = " before hiding" if first.config["data"].get("hide", "none") != "none" else ""
     console.print(
-        f"labels by training positives before hiding: {sizes} (edges {low}, {high})\n"
+        f"labels by training positives{hidden}: {sizes} (edges {low}, {high})\n"
         f"F1: macro, at 0.5; F1*: {where_tuned(first)}; exact: exact match of all labels\n"
         "excluded: labels that these items cannot measure"
     )

@@ -228,8 +228,9 @@ def check_names(settings: Config) -> None:
     from raretag.core import registry
 
     name, file = settings.data.name, data_file(settings)
-    if not registry.is_known("data", name) and any(mark in name for mark in "./\\"):
-        if Path(name).is_dir():
+    is_folder = Path(name).is_dir()
+    if not registry.is_known("data", name) and (is_folder or any(mark in name for mark in "./\\")):
+        if is_folder:
             raise UserError(f"'{name}' is a folder and not a run folder (no config.yaml in it); expected a data file")
         state = f"is not one of {', '.join(READERS)}" if Path(name).exists() else "does not exist"
         raise UserError(f"the data file '{name}' {state}; data sets by name: `raretag list data`")

@@ -50,6 +50,15 @@ def some(words: Sequence[str], most: int = 8, between: str = ", ") -> str:
     return between.join(words[:most]) + more
 
 
+def counted(number: int, thing: str) -> str:
+    """A number and what it counts.
+
+    >>> counted(1, "label"), counted(2000, "label")
+    ('1 label', '2,000 labels')
+    """
+    return f"{number:,} {thing}" + ("" if number == 1 else "s")
+
+
 def brief(text: str) -> str:
     """A message that fits a screen: of words and texts that are too long, the beginning and the end.
 

@@ -25,9 +25,10 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from raretag.core.errors import UserError
+from raretag.core.errors import UserError, some
 
 # Rooms that a name of another room may stand for: `--method committee` names a solver.
+MOST_NAMES = 60  # in a sentence; no room has more, but a table may have any number of columns
 _ALSO = {"methods": ("solvers", "ranking")}
 _INSTALLED_ONLY: ContextVar[bool] = ContextVar("installed_only", default=False)
 
@@ -83,7 +84,7 @@ def nearest(name: str, known: Iterable[str]) -> str:
     """The end of a sentence that complains about a name."""
     known = sorted(known)
     near = difflib.get_close_matches(name, known, n=1)
-    return f"did you mean '{near[0]}'?" if near else f"known: {', '.join(known) or 'none'}"
+    return f"did you mean '{near[0]}'?" if near else f"known: {some(known, MOST_NAMES) or 'none'}"
 
 
 def find(room: str, name: str) -> Any:

@@ -232,7 +232,7 @@ class DataSet:
             train = Items(inputs, LabelStore.joined(train.labels, self.validation.labels))
         remarks = tuple(remark for remark in self.remarks if remark != NOT_HELD_OUT)
         how = f" ({len(self.validation):,} validation items are used too)" if joined else ""
-        remark = f"no item is held out{how}: the numbers of all {len(train):,} come from models that did not see them"
+        remark = f"no validation part{how}: all {len(train):,} training items are scored by models that never saw them"
         notes = {**self.notes, "joined": ["validation"] if joined else []}
         return replace(self, train=train, validation=train, truth=truth, notes=notes, remarks=(*remarks, remark))
 
@@ -339,7 +339,7 @@ def _deal(labels: LabelStore, parts: Parts, missing: list[str], asked: dict[str,
             fractions = [share / total for share in shares.values()]
             enough = next(n for n in itertools.count(len(pool)) if min(part_sizes(n, fractions)) > 0)
             raise UserError(
-                f"{len(pool)} items are too few to make the parts {', '.join(shares)}; expected {enough} or more"
+                f"items: {len(pool)}, too few to make the parts {', '.join(shares)}; expected {enough} or more"
             )
         parts.rows[part] = pool[rows]
     if dealt.impossible:

@@ -133,13 +133,14 @@ class Look:
 
 
 def look(settings: Data, seed: int) -> Look:
-    if "validation" in registry.parameters(registry.find("data", settings.name)):
-        settings = settings.model_copy(update={"validation": settings.options.get("validation", 0.0)})
-    settings = without_encoding(settings)
+    asked: dict[str, Any] = {
+        part: settings.options[part] for part in ("validation", "test") if part in settings.options
+    }
+    settings = without_encoding(without_validation(settings).model_copy(update=asked))  # as `raretag train` deals items
     source = find_source(settings, seed)
     if not isinstance(source, LabelsAlone):
         data = load(settings, seed)
-        names = ("train", "test") if data.validation is data.train else ("train", "validation", "test")
+        names = ("train", "validation", "test") if data.held_out else ("train", "test")
         stores = {name: getattr(data, name).labels for name in names}
         remarks = tuple(remark for remark in data.remarks if not _is_about_training(remark))
         unlisted = str(data.notes.get("absent", ""))

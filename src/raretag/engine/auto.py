@@ -25,6 +25,15 @@ WEIGHTS = 2**27  # labels x columns: four bytes for each, a few times over
 # On what and where, not how it trains.
 BESIDES = {"devices", "nodes", "accelerator", "precision", "workers", "use_all", "refit", "fine_tune"}
 SOLVER, RANKER = "blend", "ridge_centroids"  # for feature vectors; for those with very many labels
+_ALL = (
+    "linear models and, where held-out folds show that they help, a kernel, a forest and small networks are fitted to "
+    "all of them at once"
+)
+EFFORTS = {  # what the solver fits, and what else could be asked for
+    "quick": "--effort quick fits logistic regression, helped by labels that occur together; without it more is tried",
+    "default": f"{_ALL}. --effort quick is faster, --effort best tries more",
+    "best": f"{_ALL}. Without --effort best, it is faster",
+}
 
 
 def choose_method(config: Config, data: DataSet, listener: Listener, *, own_model: bool = False) -> Config:
@@ -83,12 +92,7 @@ def reason_for(name: str, config: Config, stepwise: bool, dimensions: int, size:
     """Why this method, in plain words, and what else there is."""
     others = "`raretag list methods` shows the others, and `raretag inspect DATA --recommend` tries some of them"
     if name == SOLVER:
-        return (
-            f"Items are feature vectors ({size}): linear models and, where held-out folds show that they "
-            "help, a kernel, a "
-            "forest and small networks are fitted to all of them at once. --effort quick is faster, --effort best "
-            f"tries more; {others}."
-        )
+        return f"Items are feature vectors ({size}): {EFFORTS[config.effort]}; {others}."
     if name == RANKER:
         return (
             f"There are too many labels to score all of them for every item ({size}), so they are ranked, and "

@@ -308,7 +308,7 @@ def warnings_of(prepared: Prepared) -> list[str]:
     names = prepared.data.train.labels.names
     empty = [names[label] for label in (prepared.statistics.positives == 0).nonzero().flatten().tolist()]
     if empty:
-        found.append(f"warning: no training item has {some(empty, 10)}; such a label cannot be learnt")
+        found.append(f"warning: no training item has {some(empty, 10)}; such a label cannot be learned")
     if prepared.training is not None and ignores_unknown(prepared, prepared.training):
         found.append(
             f"warning: no training label is an observed negative and {prepared.config.method.name} ignores unknown "

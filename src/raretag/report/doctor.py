@@ -42,7 +42,8 @@ def examine(study: Study) -> list[Finding]:
             findings[place] = replace(finding, command="")
         advised.add(finding.command)
     if not any(finding.level in ("bad", "warn") for finding in findings):
-        findings.insert(0, Finding("good", "Nothing stands out", looked_at(study)))
+        level: Literal["good", "note"] = "note" if study.test is None else "good"  # what was not seen is not praised
+        findings.insert(0, Finding(level, "Nothing stands out", looked_at(study)))
     return findings
 
 
@@ -51,7 +52,7 @@ def looked_at(study: Study) -> str:
     if study.test is None:
         return "Only means could be examined."
     few = int((study.at_half.positives < ENOUGH).sum())
-    examined = f"{labels(len(study.labels) - few)} with at least {ENOUGH} test positives could be examined"
+    examined = f"{labels(len(study.labels) - few)} with at least {ENOUGH} {study.positives} could be examined"
     return f"{examined}; {labels(few)} with fewer could not." if few else f"All {examined}."
 
 
@@ -74,7 +75,7 @@ def collapsed(study: Study) -> Finding | None:
         )
     if unclear:
         text += (
-            f"For {some(len(unclear), len(never))} the test set has fewer than {ENOUGH} positives: too few to tell "
+            f"For {some(len(unclear), len(never))} there are fewer than {ENOUGH} {study.positives}: too few to tell "
             "whether the threshold or the ranking is at fault. "
         )
     title = f"{labels(len(never))} never predicted"
@@ -138,11 +139,12 @@ def balance(study: Study) -> Finding | None:
             sides["seldom" if ratio < SELDOM else "often"].append(group)
     if not judged:
         return None
-    text = f"Predicted over true positives on the test items: {', '.join(ratios)}."
+    text = f"Predicted over true positives on the {study.measured_items}: {', '.join(ratios)}."
     parts = [f"{_and(groups, judged)} too {word}" for word, groups in sides.items() if groups]
     if not parts:
-        whom = "Every group is" if judged == len(ratios) else f"{judged} of {len(ratios)} groups are"
-        return Finding("good", f"{whom} predicted about as often as it occurs", text)
+        whom = "Every group" if judged == len(ratios) else f"Each of the {judged} groups that can be judged"
+        whom = "The only group that can be judged" if judged == 1 < len(ratios) else whom
+        return Finding("good", f"{whom} is predicted about as often as it occurs", text)
     if sides["seldom"] and study.has_unknown_labels:
         text += " Some training labels are missing: a method that treats them as absent learns to predict too little."
         command = for_missing(study)
@@ -169,8 +171,8 @@ def tail_gap(study: Study) -> Finding | None:
         "warn",
         "Rare labels are ranked worse than frequent ones",
         f"A positive scores above a negative in {_percent(head.mean())} of the cases for the head and in "
-        f"{_percent(tail.mean())} for the tail ({len(head)} and {labels(len(tail))} with at least {ENOUGH} test "
-        f"positives); mAP is {_percent(ap['head'])} and {_percent(ap['tail'])}.",
+        f"{_percent(tail.mean())} for the tail ({len(head)} and {labels(len(tail))} with at least {ENOUGH} "
+        f"{study.positives}); mAP is {_percent(ap['head'])} and {_percent(ap['tail'])}.",
         for_rare(study),
     )
 
@@ -207,7 +209,8 @@ def unmeasured(study: Study) -> Finding | None:
     return Finding(
         "note",
         f"{labels(len(excluded))} not measured",
-        f"The test set has no observed positive of {listed(study, excluded)}: left out of all means, not counted as 0.",
+        f"The {study.measured_items} hold no observed positive of {listed(study, excluded)}: left out of all means, "
+        "not counted as 0.",
     )
 
 

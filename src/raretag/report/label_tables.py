@@ -17,12 +17,15 @@ Named = tuple[tuple[str, int], ...]  # labels and how often
 
 def label_table(study: Study, baseline: Study | None, most: int = MOST_ROWS) -> str:
     """A row for each label; a click on its name shows its curve."""
-    heads = ["label", "group", "training", "test", "AP"]
+    measured = "measured" if study.measured_on == "out of fold" else study.measured_on
+    heads = ["label", "group", "training", measured, "AP"]
     beside = None if baseline is None or baseline is study or baseline.labels != study.labels else baseline
     heads += ["baseline AP", "difference"] if beside is not None else []
     heads += ["F1", "F1*", "precision", "recall"] + (["predicted"] if study.test is not None else [])
     per_class = study.final["per_class"]
-    tuned = study.at_tuned.f1 if study.test is not None else np.full(len(study.labels), np.nan)
+    tuned = np.full(len(study.labels), np.nan)  # thresholds look too good on the items that they were tuned on
+    if study.test is not None and study.measured_on == "test":
+        tuned = study.at_tuned.f1
     members = study.labels_to_show(most)
     rows = []
     for label in members:
@@ -46,7 +49,7 @@ def label_table(study: Study, baseline: Study | None, most: int = MOST_ROWS) -> 
         if len(members) < len(study.labels)
         else ""
     )
-    return cut + table(heads, rows, caption="Labels: test numbers in %", id="")
+    return cut + table(heads, rows, caption=f"Labels: numbers of the {study.measured_items}, in %", id="")
 
 
 def _cut(shown: int, of: int) -> str:
@@ -74,7 +77,8 @@ def worst_table(study: Study, baseline: Study | None) -> str:
     heads += ["found instead", "false alarms on", "occurs with (training)", *([] if fine is None else ["verdict"])]
     legend = (
         "Found instead: labels wrongly found on items where this one was missed. False alarms on: labels of the items "
-        "where this one was wrongly found. Both at the thresholds tuned on validation, with the number of items."
+        f"where this one was wrongly found. Both at the thresholds tuned on {study.thresholds_from}, with the number "
+        "of items."
     )
     shown = table(heads, rows, caption="The labels with the lowest average precision", sort=False, stack=True)
     return f'{shown}<p class="quiet">{text(legend)}</p>'
@@ -83,7 +87,7 @@ def worst_table(study: Study, baseline: Study | None) -> str:
 def _verdict(study: Study, label: int, fine: bool | None) -> str:
     predicted, positives = int(study.at_half.predicted[label]), int(study.at_half.positives[label])
     if fine is None:
-        return f"too few test positives to judge ({positives})"
+        return f"too few {study.positives} to judge ({positives})"
     ranking = "ranking fine" if fine else "ranking poor"
     if predicted == 0:
         return f"never predicted at 0.5; {ranking}"

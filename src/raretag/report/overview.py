@@ -36,7 +36,8 @@ def results(studies: list[Study], comparison: Comparison | None) -> str:
     shown = table([*heads, *(["hidden found"] if recall else [])], rows, id="results", caption=caption)
     counted = groups.get("counted_on") or "training positives before any were hidden"
     legend = f"Labels by {counted}: {sizes} (edges {low} and {high}). F1: macro, at 0.5; "
-    legend += "F1*: at thresholds tuned on validation; exact: all labels of an item right"
+    sources = list(dict.fromkeys(study.thresholds_from for study in studies))
+    legend += f"F1*: at thresholds tuned on {' or '.join(sources)}; exact: all labels of an item right"
     legend += "; hidden found: share of the hidden training positives that the model finds" if recall else ""
     if comparison is not None:
         legend += f"; ±: 95 % bootstrap interval over test items ({comparison.resamples:,} resamples)"
@@ -47,7 +48,9 @@ def trained(study: Study) -> str:
     """What was trained on what."""
     config, data, method = study.record["config"], study.record["data"], study.record["method"]
     train = config["train"]
-    items = ", ".join(f"{name} {number:,}" for name, number in data["items"].items())
+    same = study.record["metrics"].get("validation_from", "validation items") != "validation items"
+    parts = {name: number for name, number in data["items"].items() if number and not (same and name == "validation")}
+    items = ", ".join(f"{name} {number:,}" for name, number in parts.items())
     facts = {
         "Data": f"{data['name']}{changes_to_labels(config['data'])}: {items}",
         "Labels": f"{len(study.labels):,}{_known(study)}",

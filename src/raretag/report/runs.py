@@ -54,7 +54,8 @@ def write_report(
     studies = [study_of(run, name) for run, name in zip(runs, names_of(paths), strict=True)]
     compared = compare(runs, studies, resamples) if resamples else None
     write_text(path, page(studies, compared, source))
-    return path, [f"{study.name}: {sentence}" for study in studies for sentence in study.missing]
+    unsaid = [f"{study.name}: {sentence}" for study in studies for sentence in study.missing]
+    return path, [*unsaid, *(() if compared is None else compared.left_out)]
 
 
 def plotly_source() -> str:
@@ -89,15 +90,11 @@ def study_of(run: Run, name: str) -> Study:
     unknown = None
     if counts is not None and "train_negatives" in kept:
         unknown = items - counts - kept["train_negatives"].numpy()
-    targets = run.targets("test")
-    test = None  # also where no items were set apart for it
-    if (
-        targets is not None
-        and len(targets)
-        and "test" in run.logits
-        and run.logits["test"].shape == targets.value.shape
-    ):
-        p = run.logits["test"].double().sigmoid().numpy()
+    part = "test" if run.record.metrics.final.measured_on == "test" else "validation"  # out of fold too
+    targets = run.targets(part)
+    test = None
+    if targets is not None and len(targets) and part in run.logits and run.logits[part].shape == targets.value.shape:
+        p = run.logits[part].double().sigmoid().numpy()
         test = Scores(p, (targets.positive > 0.5).numpy(), targets.observed.numpy())
     together = None
     if "together_labels" in kept:
@@ -124,7 +121,7 @@ def _examples(run: Run, study: Study, counts: NDArray[np.int64]) -> list[Example
     if "missing_rows" in kept:
         rows, logits, truth = (kept[name].numpy() for name in ("missing_rows", "missing_logits", "missing_truth"))
         chosen += suggestions(rows, logits, truth, counts)
-    if study.test is not None:
+    if study.test is not None and study.measured_on == "test":
         chosen += picks(study.test, counts)
     return [_example(run, study, pick) for pick in chosen]
 
@@ -154,14 +151,14 @@ def _example(run: Run, study: Study, pick: Pick) -> Example:
 def compare(runs: Sequence[Run], studies: Sequence[Study], resamples: int) -> Comparison | None:
     """Intervals of each run, and paired differences of those that were tested on the baseline's items."""
     first = runs[0].targets("test")
-    if first is None or studies[0].test is None:
+    if first is None or studies[0].test is None or studies[0].measured_on != "test":
         return None
     draws = resamples if first.value.numel() <= ENTRIES else min(resamples, FEWER)
     groups = {name: torch.tensor(runs[0].record.groups.members.get(name, []), dtype=torch.int64) for name in GROUPS}
     groups = {name: members for name, members in groups.items() if len(members)}
     alike, left_out = [], []
     for run, study in zip(runs, studies, strict=True):
-        if run.tested_as(runs[0]) and study.test is not None:
+        if run.tested_as(runs[0]) and study.test is not None and study.measured_on == "test":
             alike.append((study.name, run))
         else:
             left_out.append(f"{study.name} is not compared: it was not tested on the same items and labels.")

@@ -39,7 +39,7 @@ class Example:
 
 @dataclass(frozen=True)
 class Scores:
-    """Predictions for the test items beside what is known of them."""
+    """Predictions for the items that the run was measured on, beside what is known of them."""
 
     p: NDArray[np.float64]  # [N, C] probabilities
     positive: NDArray[np.bool_]  # [N, C]: observed and there
@@ -54,7 +54,7 @@ class Study:
     epochs: Sequence[dict[str, Any]] = ()  # with numbers of single labels
     counts: NDArray[np.int64] | None = None  # [C] training positives that the method was given
     unknown: NDArray[np.int64] | None = None  # [C] training items of which nobody knows whether they have the label
-    test: Scores | None = None
+    test: Scores | None = None  # of the test items; out of fold or of validation items where there are none
     together: tuple[NDArray[np.int32], NDArray[np.int32]] | None = None  # [C, K] labels and counts, in training
     examples: Sequence[Example] = ()
     missing: Sequence[str] = field(default_factory=tuple)  # what could not be had, in sentences
@@ -66,6 +66,22 @@ class Study:
     @property
     def final(self) -> dict[str, Any]:
         return dict(self.record["metrics"]["final"])
+
+    @property
+    def measured_on(self) -> str:
+        """Test, validation, or out of fold."""
+        return str(self.final.get("measured_on", "test"))
+
+    @property
+    def measured_items(self) -> str:
+        """The items that the numbers are of, in words."""
+        on = self.measured_on
+        return "training items, scored out of fold" if on == "out of fold" else f"{on} items"
+
+    @property
+    def positives(self) -> str:
+        """What a label's positives among those items are called."""
+        return "positives" if self.measured_on == "out of fold" else f"{self.measured_on} positives"
 
     @property
     def method(self) -> str:
@@ -166,8 +182,13 @@ class Study:
 
     @cached_property
     def gain_of_thresholds(self) -> Interval | None:
-        """Macro F1 on test items at tuned thresholds minus that at 0.5; None where items cannot be resampled."""
-        if self.test is None or not self.test.positive.any() or self.test.p.size > MOST_RESAMPLED:
+        """Macro F1 on test items at tuned thresholds minus that at 0.5; None where items cannot be resampled.
+
+        Also None without test items: thresholds look too good on the items that they were tuned on.
+        """
+        if self.test is None or self.measured_on != "test":
+            return None
+        if not self.test.positive.any() or self.test.p.size > MOST_RESAMPLED:
             return None
         p = torch.from_numpy(self.test.p)
         targets = Targets(torch.from_numpy(self.test.positive).double(), torch.from_numpy(self.test.observed))

@@ -327,6 +327,8 @@ def _part_reader(data: Any, card: About, part: str) -> PartReader:
             "(other words, scale, size or columns); give a file or a folder of raw items instead"
         )
     items = found.parts[part]
+    if not len(items):
+        raise UserError(f"the data has no {part} items; give a file of new items, or name the part train")
     mark = f"{settings.model_dump_json()} {part} {items.labels.fingerprint()}"
     return PartReader(items.inputs, items.labels.ids, mark)
 

@@ -183,7 +183,8 @@ def _features(source: Source, roles: Roles, contents: Contents, how: Preparation
         return Features(kept, names=names, scale=scale)
 
     dense = isinstance(values, np.ndarray)
-    summary = f"features: {' x '.join(map(str, values.shape[1:]))} numbers per item"
+    single = values.shape[1:] == (1,)
+    summary = f"features: {' x '.join(map(str, values.shape[1:]))} number{'' if single else 's'} per item"
     summary += ", standardised by the training items" if how.standardise and dense else ""
     odd = odd_columns(kept, names) if names and dense and len(keep) else []
     return Prepared(keep, lambda: content_of(Features(kept)), scaled, [summary, *odd, *filter(None, [remark])])

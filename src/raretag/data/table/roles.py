@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from raretag.core.errors import UserError, some
+from raretag.core.errors import UserError, counted, some
 from raretag.core.registry import nearest
 from raretag.data.table.cells import (
     BLANK,
@@ -264,9 +264,13 @@ class _Finder:
                 "paths (data.images), of texts (data.text), or numeric columns or a file (data.features)"
             )
         if self.roles.features:
-            self._remark(f"features: {len(self.roles.features)} numeric columns, {quoted(self.roles.features, 4)}")
+            self._remark(
+                f"features: {counted(len(self.roles.features), 'numeric column')}, {quoted(self.roles.features, 4)}"
+            )
         if self.roles.categories:
-            self._remark(f"categories: {len(self.roles.categories)} columns, {quoted(self.roles.categories, 4)}")
+            self._remark(
+                f"categories: {counted(len(self.roles.categories), 'column')}, {quoted(self.roles.categories, 4)}"
+            )
 
     def _reads_like_text(self, name: str) -> bool:
         """Beside numbers: a column of texts has hardly two the same, and is neither a date nor a code per row."""

@@ -16,7 +16,7 @@ import numpy as np
 import torch
 
 from raretag.core import registry
-from raretag.core.errors import UserError
+from raretag.core.errors import UserError, counted
 from raretag.data.dataset import DataSet, Parts, divide
 from raretag.data.fingerprint import content_keys
 from raretag.data.inputs.images import Images
@@ -136,7 +136,7 @@ class Table:
             *parts.items(inputs, labels),
             notes={**self._notes(source.path, roles, labels, parts), **prepared.notes},
             remarks=(
-                f"{roles.labels_remark} ({labels.labels:,} labels)",
+                f"{roles.labels_remark} ({counted(labels.labels, 'label')})",
                 *look_alikes(labels.names),
                 *roles.remarks,
                 *contents.labels.remarks(self.absent),
