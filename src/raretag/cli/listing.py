@@ -62,13 +62,13 @@ WON = {  # plans with a page in docs/benchmarks in which it had the best mAP of 
     ),
     "committee": ("against_papers", "db_1_images", "papers_tuned", "recipe", "recipe_unseen"),
     "distribution_balanced": ("comic_3", "db_fig_10", "db_fig_7", "papers_tuned"),
-    "dynamic_pseudo_labels": ("comic_1", "hidden_positives", "zhang_7"),
+    "dynamic_pseudo_labels": ("comic_1", "hidden_positives", "zhang_7", "zhang_large"),
     "focal": ("plm_3", "zhang_4", "zhang_5", "zhang_6"),
     "ignore_likely": ("comic_3", "zhang_4", "zhang_5", "zhang_6"),
     "logistic_regression": ("db_1", "zhang_3"),
     "rebalanced": ("db_2",),
     "role": ("zhang_3",),
-    "weak_negative": ("zhang_4", "zhang_5", "zhang_6"),
+    "weak_negative": ("zhang_4", "zhang_5", "zhang_6", "zhang_large"),
 }
 ROOMS = {"encoders": "models", "heads": "models.heads", "samplers": "sampling"}  # where it is not the kind's own name
 
