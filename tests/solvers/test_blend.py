@@ -26,7 +26,7 @@ from raretag.solvers.blend import (
     summed,
     with_guest,
 )
-from raretag.solvers.folds import HeldOut, Judge, Tried, along_path, behind, deal, mean, standardised
+from raretag.solvers.folds import HeldOut, Judge, Tried, along_path, deal, mean, standardised
 from raretag.solvers.learners import Fitted, Kernel, Task
 from raretag.solvers.newton import Products, without_typical_negatives
 from support.runs import run
@@ -80,12 +80,13 @@ def test_shares_fall_with_the_distance_to_the_best_in_standard_errors():
     random = np.random.default_rng(0)
     best = random.uniform(0.3, 0.9, 20)
     others = {"best": best, "near": best - random.uniform(0, 0.1, 20), "far": best - 0.2 - random.uniform(0, 0.1, 20)}
-    found = shares_of({name: torch.from_numpy(one) for name, one in others.items()})
+    judge = Judge(torch.ones(5, 20, dtype=torch.bool), None)  # labels that are equally frequent
+    found = shares_of({name: torch.from_numpy(one) for name, one in others.items()}, judge)
     t = (best - others["near"]).mean() / ((best - others["near"]).std() / np.sqrt(20))
     assert set(found) <= {"best", "near"}
     expected = np.exp(-t) / (1 + np.exp(-t))
     assert found.get("near", 0.0) == pytest.approx(expected if expected >= 0.02 else 0.0)
-    equal = shares_of({"one": torch.from_numpy(best), "two": torch.from_numpy(best)})
+    equal = shares_of({"one": torch.from_numpy(best), "two": torch.from_numpy(best)}, judge)
     assert equal == {"one": 0.5, "two": 0.5}
 
 
@@ -149,14 +150,14 @@ def test_never_clearly_below_the_plain_thing():
     for seed in range(20):
         fold, judge, results = noisy({"plain": 0.8, "other": 0.7}, seed)
         stack = stacked(results, "plain", judge, fold)
-        below, error = behind(results["plain"].precisions, judge.precisions(stack.scores))
+        below, error = judge.behind(results["plain"].precisions, judge.precisions(stack.scores))
         assert below <= error + 1e-9
         assert stack.precision == pytest.approx(mean(judge.precisions(stack.scores)))
 
 
 def test_a_blend_that_is_clearly_worse_is_not_used(monkeypatch):
     fold, judge, results = noisy({"plain": 0.2, "other": 5.0}, 0)
-    monkeypatch.setattr(blend, "shares_of", lambda found: {"other": 1.0} if "other" in found else {0.0: 1.0})
+    monkeypatch.setattr(blend, "shares_of", lambda found, _: {"other": 1.0} if "other" in found else {0.0: 1.0})
     stack = stacked(results, "plain", judge, fold)
     assert stack.shares == {"plain": 1.0}
     assert stack.scores is results["plain"].held_out.scores
@@ -165,8 +166,8 @@ def test_a_blend_that_is_clearly_worse_is_not_used(monkeypatch):
 def test_a_guest_may_be_below_the_others_by_as_many_standard_errors_as_its_share_allows():
     _, judge, results = noisy({"plain": 0.5, "other": 3.0}, 0)
     scores, guest = (results[name].held_out.scores for name in ("plain", "other"))
-    apart = (judge.precisions(scores) - judge.precisions(0.6 * scores + 0.4 * guest)).numpy()
-    errors = apart.mean() / (apart.std() / np.sqrt(len(apart)))
+    below, error = judge.behind(judge.precisions(scores), judge.precisions(0.6 * scores + 0.4 * guest))
+    errors = below / error
     assert errors > 0
     assert with_guest(scores, guest, {0.4: 0.99 * errors}, judge)[0] == 0.0
     assert with_guest(scores, guest, {0.4: 1.01 * errors}, judge)[0] == 0.4
@@ -176,13 +177,16 @@ def test_companions_are_as_strong_as_a_mean_of_strengths_weighted_by_their_preci
     fold, judge, results = noisy({"plain": 1.0}, 0)
     scores = results["plain"].held_out.scores
     moved = held_out_companions(scores, judge.positive, fold)
-    found = {a: judge.precisions(scores + a * moved).numpy() for a in (0.0, 0.1, 0.2, 0.4)}
-    best = max(found.values(), key=np.mean)
-    errors = {a: max(np.std(best - one) / np.sqrt(len(best)), 1e-4) for a, one in found.items()}
-    weights = {a: np.exp(-np.mean(best - one) / errors[a]) for a, one in found.items()}
+    found = {a: judge.precisions(scores + a * moved).numpy() for a in (0.0, 0.2, 0.4, 0.8)}
+    of_labels = np.sqrt(judge.positive.sum(0).numpy())
+    of_labels /= of_labels.sum()
+    best = max(found.values(), key=lambda one: (of_labels * one).sum())
+    below = {a: (of_labels * (best - one)).sum() for a, one in found.items()}
+    errors = {a: np.linalg.norm(of_labels * (best - one - below[a])) for a, one in found.items()}
+    weights = {a: np.exp(-below[a] / max(errors[a], 1e-4)) for a in found}
     expected = sum(a * weight for a, weight in weights.items()) / sum(weights.values())
     stack = stacked(results, "plain", judge, fold)
-    assert 0 < expected < 0.4
+    assert 0 < expected < 0.8
     assert stack.companions == pytest.approx(expected, rel=0.05)  # faint weights are left out
     assert torch.allclose(stack.scores, scores + stack.companions * moved)
 

@@ -9,7 +9,7 @@ from scipy import sparse
 from sklearn.metrics import average_precision_score
 
 from raretag.core.listener import Listener
-from raretag.solvers.folds import Judge, along_path, behind, deal, is_close, standardised
+from raretag.solvers.folds import Judge, along_path, deal, standardised
 from raretag.solvers.kernel import KernelRidge, centred_labels, squared_distances
 
 
@@ -73,12 +73,24 @@ def test_the_judge_is_average_precision_on_what_is_counted():
             assert float(found[at]) == pytest.approx(expected)
 
 
-def test_differences_are_paired_over_labels():
+def test_differences_are_paired_over_labels_and_rare_labels_count_less():
+    counts = (4, 1, 9, 16)  # one positive: not judged
+    judge = Judge(torch.arange(20)[:, None] < torch.tensor(counts), None)
     best, other = torch.tensor([0.5, 0.7, 0.9]).double(), torch.tensor([0.4, 0.7, 0.7]).double()
-    apart = np.array([0.1, 0.0, 0.2])
-    assert behind(best, other) == pytest.approx((0.1, apart.std() / np.sqrt(3)))
-    assert not is_close(best, other)
-    assert is_close(best, best)
+    apart, weights = np.array([0.1, 0.0, 0.2]), np.array([2, 3, 4]) / 9
+    below = (weights * apart).sum()
+    error = np.sqrt((weights**2 * (apart - below) ** 2).sum())
+    assert judge.behind(best, other) == pytest.approx((below, error))
+    assert judge.worth(best) - judge.worth(other) == pytest.approx(below)
+    assert not judge.is_close(best, other)
+    assert judge.is_close(best, best)
+
+
+def test_labels_that_are_equally_frequent_have_the_plain_standard_error():
+    judge = Judge(torch.arange(20)[:, None] < torch.tensor([5, 5, 5]), None)
+    apart = torch.tensor([0.1, 0.0, 0.2]).double()
+    error = float(apart.std(unbiased=False)) / np.sqrt(3)
+    assert judge.behind(apart, torch.zeros(3).double()) == pytest.approx((0.1, error))
 
 
 def test_the_stiffest_of_those_that_are_close_is_chosen_and_the_path_ends():

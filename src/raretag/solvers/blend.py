@@ -9,17 +9,16 @@ Paper and code::
 
     o_v        held-out scores of learner v, standardised fold by fold (solvers/folds.py), at the strength chosen by
                cross-validation; m_v, d_v its mean and spread, label by label
-    t_v        how far the mean average precision of o_v is below that of the best learner, in standard errors of the
-               paired differences over labels
+    t_v        how far o_v is below the best learner out of fold, in standard errors of the paired differences over
+               labels; by J of solvers/folds.py, average precision with less weight on rare labels
     P          companions: which labels occur together
 
     1.  counted: what is observed. If no negative of a label is observed, or its negatives were chosen because they look
         like positives (answered suggestions), all its unknown entries count as negative.
     2.  share_v = exp(-t_v) / sum exp(-t) of linear learners and kernel;   a share below 1 in 50 is left out
     3.  o = sum share_v o_v;   then for the forest, and for the networks:   o <- (1 - g) o + g o_f, for the largest g
-        of 0.4, 0.2, 0 (networks: 0.5, 0.3, 0.15, 0) that is not below g = 0; 0.2 of the forest may be below it by a
-        standard error
-    4.  o <- o + a o P';   a is the mean of 0, 0.1, 0.2, 0.4, each weighted by exp(-t_a) as in step 2
+        of 0.4, 0.2, 0 that is below g = 0 by a standard error at most (networks: 0.5, 0.3, 0.15, 0, not below it)
+    4.  o <- o + a o P';   a is the mean of 0, 0.2, 0.4, 0.8, each weighted by exp(-t_a) as in step 2
     5.  if o is below balanced logistic regression by more than a standard error, logistic regression is used alone
     6.  every learner is fitted to all items, and the learners are added up in the same way:
             z = m + d (s + a P s),   s = sum share_v (z_v - m_v) / d_v,   m, d those of logistic regression
@@ -28,7 +27,7 @@ Paper and code::
 Forest and networks are optional ("guests" in the code). Alone they are often worse than a linear classifier, so step 2
 would give them too little; step 3 asks instead whether they help the others. These shares helped on sets of all kinds
 (docs/log.md). Held-out scores come from a fifth of the trees and one of five networks, so they show only part of the
-gain; that is why a small share of the forest needs no proof.
+gain; that is why a forest needs no proof.
 
 Companions are labels that occur together: the score of a label is moved by those of its companions. With n_c positives
 of label c among N items, co_cj items that have both c and j, and pi_j = n_j / N::
@@ -71,7 +70,7 @@ from raretag.core.errors import UserError
 from raretag.core.listener import Listener, Part
 from raretag.core.solver import Features, Solver
 from raretag.models.heads.blended import Blended
-from raretag.solvers.folds import HeldOut, Judge, Tried, along_path, behind, deal, mean
+from raretag.solvers.folds import HeldOut, Judge, Tried, along_path, deal, mean
 from raretag.solvers.forest import FEWEST, Forest, affordable
 from raretag.solvers.kernel import too_large
 from raretag.solvers.learners import Fitted, Kernel, Learner, Line, Task, Units, dense_rows, gathered
@@ -86,8 +85,8 @@ PLAIN = "logistic"  # the learner that a blend is never clearly below
 LAST = 0.1  # of the time, more or less: the fits to all items
 FAINT = 0.02  # of the whole: a share that is not worth a fit
 # g, and how many standard errors it may be below g = 0
-GUESTS = {Forest.name: {0.4: 0.0, 0.2: 1.0}, Network.name: {0.5: 0.0, 0.3: 0.0, 0.15: 0.0}}
-COMPANIONS = (0.0, 0.1, 0.2, 0.4)  # a
+GUESTS = {Forest.name: {0.4: 1.0, 0.2: 1.0}, Network.name: {0.5: 0.0, 0.3: 0.0, 0.15: 0.0}}
+COMPANIONS = (0.0, 0.2, 0.4, 0.8)  # a
 WORDS = 1024  # sparse columns above which networks find nothing that the forest does not (docs/log.md)
 SMALLEST_ERROR = 1e-4  # of a difference of average precisions
 
@@ -228,7 +227,7 @@ def stacked(tried: Mapping[str, Tried], plain: str, judge: Judge, fold: Tensor) 
     `plain` alone if that is better by more than a standard error: its strength was picked among ten, so with few labels
     it is ahead by luck as often as not (docs/log.md).
     """
-    shares = shares_of({name: one.precisions for name, one in tried.items() if name not in GUESTS})
+    shares = shares_of({name: one.precisions for name, one in tried.items() if name not in GUESTS}, judge)
     scores = added(shares, {name: one.held_out.scores for name, one in tried.items()})
     for guest in (name for name in GUESTS if name in tried):
         g, scores = with_guest(scores, tried[guest].held_out.scores, GUESTS[guest], judge)
@@ -236,10 +235,10 @@ def stacked(tried: Mapping[str, Tried], plain: str, judge: Judge, fold: Tensor) 
     moved = held_out_companions(scores, judge.positive, fold)
     precisions = {a: judge.precisions(scores + a * moved) for a in COMPANIONS}
     means = {f"{a:g}": mean(found) for a, found in precisions.items()}
-    a = sum(one * weight for one, weight in shares_of(precisions).items())
+    a = sum(one * weight for one, weight in shares_of(precisions, judge).items())
     scores = scores + a * moved
     found = judge.precisions(scores)
-    below, error = behind(tried[plain].precisions, found)
+    below, error = judge.behind(tried[plain].precisions, found)
     if below > error + 1e-12:
         return Stack({plain: 1.0}, 0.0, tried[plain].held_out.scores, mean(tried[plain].precisions), means)
     return Stack(shares, a, scores, mean(found), means)
@@ -250,18 +249,18 @@ def with_guest(scores: Tensor, guest: Tensor, shares: Mapping[float, float], jud
     without = judge.precisions(scores)
     for g, errors in shares.items():
         mixed = (1 - g) * scores + g * guest
-        below, error = behind(without, judge.precisions(mixed))
+        below, error = judge.behind(without, judge.precisions(mixed))
         if below <= errors * error + 1e-12:
             return g, mixed
     return 0.0, scores
 
 
-def shares_of(precisions: Mapping[Choice, Tensor]) -> dict[Choice, float]:
+def shares_of(precisions: Mapping[Choice, Tensor], judge: Judge) -> dict[Choice, float]:
     """exp(-t) of each choice, t its distance to the best in standard errors; faint ones are left out."""
-    best = max(precisions, key=lambda name: mean(precisions[name]))
+    best = max(precisions, key=lambda name: judge.worth(precisions[name]))
     weights = {}
     for name, found in precisions.items():
-        below, error = behind(precisions[best], found)
+        below, error = judge.behind(precisions[best], found)
         weights[name] = exp(-below / max(error, SMALLEST_ERROR))
     weights = {name: one for name, one in weights.items() if one >= FAINT * sum(weights.values())}
     return {name: one / sum(weights.values()) for name, one in weights.items()}

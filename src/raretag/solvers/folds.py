@@ -6,17 +6,21 @@ Otherwise the pooled order would be that of the folds, and weak regularisation w
     o_ic = (z_ic - m_fc) / d_fc        m, d: mean and deviation of z_c over the items i of fold f
     o_ic = 0                           where d is 0: the other folds had nothing to learn label c from
 
-A strength is judged by the mean over labels (those with two positives or more) of the average precision of o. The
-differences of two strengths, label by label, have a standard error. Of the strengths within half of it of the best one,
-the strongest regularisation is taken, because the best one is partly best by luck, and every fold has fewer positives
-than the final fit will have.
+A strength is judged by the average precision of o, a mean over labels c with n_c >= 2 positives::
+
+    J = sum sqrt(n_c) AP_c / sum sqrt(n_c)
+
+A label with three positives has an average precision that is mostly luck, and rare labels are most of the labels; with
+the root, they count less where something is chosen, though not as little as their positives are few (docs/log.md).
+Numbers that are reported are plain means. The differences of two strengths, label by label, have a standard error. Of
+the strengths within half of it of the best one, the strongest regularisation is taken, because the best one is partly
+best by luck, and every fold has fewer positives than the final fit will have.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from math import sqrt
 
 import torch
 from torch import Tensor
@@ -96,11 +100,15 @@ class Judge:
     positive: Tensor  # [N, C] bool
     counted: Tensor | None  # [N, C] bool; None: everything
     judged: Tensor = field(init=False)  # [C] bool
+    weights: Tensor = field(init=False)  # [judged labels] their sum is 1
 
     def __post_init__(self) -> None:
         count = self.positive.sum(0)
         some = count >= 2
-        object.__setattr__(self, "judged", some if bool(some.any()) else count >= 1)
+        some = some if bool(some.any()) else count >= 1
+        roots = count[some].double().sqrt()
+        object.__setattr__(self, "judged", some)
+        object.__setattr__(self, "weights", roots / roots.sum())
 
     def precisions(self, scores: Tensor) -> Tensor:
         """[judged labels] average precision, float64."""
@@ -114,22 +122,23 @@ class Judge:
             found.append((hit.cumsum(0) / places * hit).sum(0) / hit.sum(0))
         return torch.cat(found) if found else torch.zeros(0, dtype=torch.float64)
 
+    def worth(self, precisions: Tensor) -> float:
+        """J, by which something is chosen."""
+        return float((self.weights * precisions).sum())
+
+    def behind(self, best: Tensor, other: Tensor) -> tuple[float, float]:
+        """How far J of the other is below that of the best, and the standard error of that over labels."""
+        apart = best - other
+        below = (self.weights * apart).sum()
+        return float(below), float((self.weights * (apart - below)).norm())
+
+    def is_close(self, best: Tensor, other: Tensor) -> bool:
+        below, error = self.behind(best, other)
+        return below <= WITHIN * error + 1e-12
+
 
 def mean(precisions: Tensor) -> float:
     return float(precisions.mean()) if len(precisions) else 0.0
-
-
-def behind(best: Tensor, other: Tensor) -> tuple[float, float]:
-    """How far the other's mean is below the best's, and the standard error of that over labels."""
-    if not len(best):
-        return 0.0, 0.0
-    apart = best - other
-    return float(apart.mean()), float(apart.std(unbiased=False)) / sqrt(len(apart))
-
-
-def is_close(best: Tensor, other: Tensor) -> bool:
-    below, error = behind(best, other)
-    return below <= WITHIN * error + 1e-12
 
 
 @dataclass(frozen=True)
@@ -155,17 +164,19 @@ def along_path(
     best: Tried | None = None
     close: list[Tried] = []
     means: list[float] = []
+    worth: list[float] = []
     for at, strength in enumerate(strengths):
         part = Part(listener, at / len(strengths), (at + 1) / len(strengths))
         held_out = standardised(fit(strength, part), fold)
         new = Tried(strength, held_out, judge.precisions(held_out.scores))
         means.append(mean(new.precisions))
-        if best is None or means[-1] > mean(best.precisions):
+        worth.append(judge.worth(new.precisions))
+        if best is None or worth[-1] > judge.worth(best.precisions):
             best = new
-        close = [one for one in [*close, new] if is_close(best.precisions, one.precisions)]
+        close = [one for one in [*close, new] if judge.is_close(best.precisions, one.precisions)]
         part.progress(1.0)
-        below, error = behind(best.precisions, new.precisions)
-        fell = below > CLEARLY * error + 1e-12 or (at >= 2 and means[at] < means[at - 1] < means[at - 2])
+        below, error = judge.behind(best.precisions, new.precisions)
+        fell = below > CLEARLY * error + 1e-12 or (at >= 2 and worth[at] < worth[at - 1] < worth[at - 2])
         if fell or at - strengths.index(close[0].strength) >= FLAT:
             break
     return close[0], {f"{one:g}": value for one, value in zip(strengths, means, strict=False)}
