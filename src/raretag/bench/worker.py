@@ -12,6 +12,7 @@ import sys
 import threading
 import time
 from functools import lru_cache
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -49,6 +50,7 @@ def import_solver(config: Config) -> None:
     name = config.method.name
     if solver_named(name) is not None:
         registry.build("solvers", name, config.method.options, kind=Solver, seed=config.seed, effort=config.effort)
+        import_module("sklearn.tree")  # a forest imports it where it grows; other libraries' rows did so above
 
 
 def plain(task: dict[str, Any]) -> Config:

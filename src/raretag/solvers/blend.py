@@ -40,7 +40,7 @@ As P_cj = co_cj / (n_c + 1) - pi_j n_c / (n_c + 1), P is a matrix of the pairs t
 it is never written out.
 
 All of it is linear in scores, so the result is one linear model, kernel, forest and network (models/heads/blended.py).
-There is no kernel for more than 6,000 items or if the model would have to keep too many numbers, no forest if fifty
+There is no kernel for more than 6,000 items or if the model would have to keep too many numbers, no forest if thirty
 trees would take minutes, and no network for fewer than 3,000 items, very many columns, or sparse rows of more than
 1,024 columns that have a forest. `effort`: quick is logistic regression and companions, with 3 folds and a short path;
 default has 5 folds, best 10.

@@ -78,13 +78,8 @@ class KernelRidge:
         found: Floats = factor
         return found
 
-    def solved(self, y: Tensor, stiffness: float) -> Tensor:
-        """a [N, C] of centred labels y [N, C]."""
-        a, _ = linalg.lapack.spotrs(self.factor(stiffness), y.numpy(), lower=1)
-        return torch.from_numpy(np.ascontiguousarray(a))
-
-    def held_out(self, y: Tensor, stiffness: float, fold: Tensor) -> Tensor:
-        """z [N, C] of each item if its fold [N] is left out."""
+    def solved(self, y: Tensor, stiffness: float, fold: Tensor) -> tuple[Tensor, Tensor]:
+        """a [N, C] of centred labels y [N, C], and z [N, C] of each item if its fold [N] is left out."""
         inverse, _ = linalg.lapack.spotri(self.factor(stiffness), lower=1, overwrite_c=1)  # its lower triangle
         a = linalg.blas.ssymm(1.0, inverse, y.numpy(), lower=1)
         z = y.numpy().copy()
@@ -92,7 +87,7 @@ class KernelRidge:
             rows = (fold == one).nonzero().flatten().numpy()
             block = inverse[np.ix_(rows, rows)]
             z[rows] -= linalg.solve(block, a[rows], assume_a="pos", lower=True, check_finite=False)
-        return torch.from_numpy(z)
+        return torch.from_numpy(np.ascontiguousarray(a)), torch.from_numpy(z)
 
 
 def centred_labels(positive: Tensor, counted: Tensor | None) -> Tensor:

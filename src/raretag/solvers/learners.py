@@ -188,6 +188,7 @@ class Kernel(Learner):
         if len(self.y) > PATH_ITEMS:
             self.strengths = (self.chosen_by_a_part(),)
         self.ridge = KernelRidge(task.products.x, task.length)
+        self.found: dict[float, Tensor] = {}  # a [N, C] of each strength: leaving folds out solves for all items, too
 
     def chosen_by_a_part(self) -> float:
         """By as many items as PATH_ITEMS, of all folds alike."""
@@ -195,7 +196,7 @@ class Kernel(Learner):
         ridge, fold = KernelRidge(rows_of(self.task.products.x, rows), self.task.length), self.task.fold[rows]
         counted = None if self.task.counted is None else self.task.counted[rows]
         found, _ = along_path(
-            lambda strength, _: ridge.held_out(self.y[rows], 1 / strength, fold),
+            lambda strength, _: ridge.solved(self.y[rows], 1 / strength, fold)[1],
             self.strengths,
             fold,
             Judge(self.task.positive[rows], counted),
@@ -204,9 +205,10 @@ class Kernel(Learner):
         return found.strength
 
     def held_out(self, strength: float, listener: Listener) -> Tensor:
-        return self.ridge.held_out(self.y, 1 / strength, self.task.fold)
+        self.found[strength], z = self.ridge.solved(self.y, 1 / strength, self.task.fold)
+        return z
 
     def fitted(self, strength: float) -> Fitted:
-        a = self.ridge.solved(self.y, 1 / strength).T.contiguous() / self.ridge.diagonal  # [C, N]
+        a = self.found[strength].T.contiguous() / self.ridge.diagonal  # [C, N]
         none = torch.zeros(self.task.labels, self.task.products.columns)
         return Fitted(none, -(a @ torch.from_numpy(self.ridge.mean)), a)
