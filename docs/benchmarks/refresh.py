@@ -45,9 +45,10 @@ def refresh(name: str, budget: str = "small", runs: Path | None = None) -> None:
 
     before, _, rest = text.partition(BEGIN)
     _, _, after = rest.partition(END)
-    hours = sum(record["seconds"] for record in records) / 3600
+    minutes = sum(record["seconds"] for record in records) / 60
+    time = f"{minutes / 60:.1f} hours" if minutes >= 90 else f"{minutes:.0f} minutes"
     seeds = sorted({record["seed"] for record in records})
-    made = f"{len(records)} runs, seeds {', '.join(map(str, seeds))}, {hours:.1f} hours of training in all."
+    made = f"{len(records)} runs, {table.seeds_text(seeds)}, {time} of training in all."
     made += f" Numbers: [{name}.csv]({name}.csv); runs: [records/{name}.jsonl](records/{name}.jsonl)."
     if restored:
         made += f"\n\n{len(restored)} of the runs were not run again with this version: {told(restored, grid)}."
