@@ -14,26 +14,50 @@ import re
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from raretag.bench import opponents, restore, results, table
 from raretag.bench import plan as plans
 from raretag.bench.estimate import COSTS
 from raretag.bench.results import Apart, Section
+from raretag.bench.runner import is_done
 
 HERE = Path(__file__).parent
 BEGIN, END = "<!-- table: made by refresh.py -->", "<!-- end of table -->"
 
 
 def refresh(name: str, budget: str = "small", runs: Path | None = None) -> None:
-    plan = plans.load(name)
+    with TemporaryDirectory() as folder:
+        write_page(name, budget, with_restored(name, budget, runs, Path(folder)))
+
+
+def with_restored(name: str, budget: str, runs: Path | None, folder: Path) -> Path:
+    """A folder of the finished runs and of the published ones that are gone; their own folder stays as it is."""
     runs = runs or HERE.parent.parent / "runs" / "bench" / f"{name}-{budget}"
+    published = HERE / "records" / f"{name}.jsonl"
+    grid = plans.cells(plans.load(name), budget)
+    done = [cell for cell in grid if is_done(runs / cell.name)]
+    for cell in done:
+        (folder / cell.name).symlink_to((runs / cell.name).absolute())
+    if published.is_file():
+        known = {settings for settings, _ in restore.lines_of(published)}
+        lost = known - {restore.settings_of(cell.changes, cell.seed) for cell in grid}
+        if lost:
+            print(f"{name}: {len(lost)} published runs leave the page, as the plan has no cell with their settings")
+        restore.restore(grid, [published], folder)
+    return folder
+
+
+def write_page(name: str, budget: str, runs: Path) -> None:
+    plan = plans.load(name)
     page, published = HERE / f"{name}.md", HERE / "records" / f"{name}.jsonl"
     text = page.read_text(encoding="utf-8") if page.is_file() else first_page(name, plan)
     grid = plans.cells(plan, budget)
-    if published.is_file():
-        restore.restore(grid, [published], runs)
     restored = [cell for cell in grid if restore.is_restored(runs / cell.name)]
+    silent = [cell for cell in restored if results.resampled_map(runs / cell.name) is None]
+    if silent and (plan.opponents or plan.pools):
+        sys.exit(f"{name}: {len(silent)} published runs kept no scores, which its tables need: run them again")
     found = results.sections(plan, budget, runs, paired=True)
     found = [with_published(section, plan, restored, text) for section in found]
     lines = table.jsonl(plan, budget, runs, paired=True)
