@@ -47,13 +47,23 @@ class Entry:
 
 
 @dataclass(frozen=True)
+class Apart:
+    """mAP of a method minus that of the first, with its 95 % interval."""
+
+    value: float
+    low: float
+    high: float
+    seeds: tuple[int, ...]  # that both were run with and kept what it takes
+
+
+@dataclass(frozen=True)
 class Section:
     """One data set in one setting: a row for each method, a column for each metric."""
 
     title: str
     rows: dict[str, dict[str, Entry]]
-    against: dict[str, Difference]  # mAP of a method minus that of the first, if asked for
-    by_label: dict[str, Floats]  # AP minus that of the first method, one number per label; if asked for or `choose`
+    over_items: dict[str, Apart]  # by method, if asked for
+    over_labels: dict[str, Apart]  # the same, paired over labels; if asked for or `choose`
     costs: dict[str, dict[str, float]]  # mean over seeds of what the runs of a method cost, by column of the plan
 
 
@@ -70,10 +80,32 @@ def sections(plan: Plan, budget: str, runs: Path, *, paired: bool = False) -> li
             rows = {method.label: {m: columns[m][method.label] for m in columns} for method in plan.methods}
             words = [row.label for row, axis in ((data, plan.data), (setting, plan.settings)) if len(axis) > 1]
             compared = [cell for cell, _ in here]
-            against = item_differences(compared, runs) if paired else {}
-            by_label = label_differences(compared, runs) if paired or plan.choose else {}
-            found.append(Section(", ".join(words), rows, against, by_label, costs_of(plan, compared, runs)))
+            items = over_items(compared, runs) if paired else {}
+            labels = over_labels(compared, runs) if paired or plan.choose else {}
+            found.append(Section(", ".join(words), rows, items, labels, costs_of(plan, compared, runs)))
     return found
+
+
+def over_items(cells: Sequence[Cell], runs: Path) -> dict[str, Apart]:
+    seeds = seeds_with(cells, lambda cell: resampled_map(runs / cell.name) is not None)
+    found = item_differences(cells, runs)
+    return {label: Apart(one.value, one.low, one.high, seeds[label]) for label, one in found.items()}
+
+
+def over_labels(cells: Sequence[Cell], runs: Path) -> dict[str, Apart]:
+    seeds = seeds_with(cells, lambda cell: precision_of(record_of(runs / cell.name)) is not None)
+    found = label_differences(cells, runs)
+    return {label: Apart(*interval(values), seeds[label]) for label, values in found.items() if len(values)}
+
+
+def seeds_with(cells: Sequence[Cell], kept: Callable[[Cell], bool]) -> dict[str, tuple[int, ...]]:
+    """For each method the seeds with which it and the first one have kept something."""
+    first = cells_of_first(cells)
+    seeds: dict[str, tuple[int, ...]] = {}
+    for cell in cells:
+        if kept(cell) and kept(first[cell.key]):
+            seeds[cell.method.label] = (*seeds.get(cell.method.label, ()), cell.seed)
+    return seeds
 
 
 def costs_of(plan: Plan, cells: Sequence[Cell], runs: Path) -> dict[str, dict[str, float]]:
@@ -149,7 +181,7 @@ def item_differences(
     apart: dict[str, list[Tensor]] = {}
     for cell in cells:
         other = against.get(cell.key)
-        one, base = (_resampled_map(runs / which.name) for which in (cell, other or cell))
+        one, base = (resampled_map(runs / which.name) for which in (cell, other or cell))
         if other is not None and one is not None and base is not None:
             apart.setdefault(cell.method.label, []).append(one - base)
     always = labels_that_are(against, cells)
@@ -162,10 +194,13 @@ def labels_that_are(against: Mapping[Key, Cell], cells: Sequence[Cell]) -> set[s
     return {cell.method.label for cell in cells} - others
 
 
-def _resampled_map(folder: Path) -> Tensor | None:
+def resampled_map(folder: Path) -> Tensor | None:
     """mAP on the test items of a run, then on resamples of them [1 + R]; None if the run kept no labels."""
     path = folder / "logits.safetensors"
-    return _resampled_at(folder, path.stat().st_mtime_ns) if path.is_file() else None
+    if path.is_file():
+        return _resampled_at(folder, path.stat().st_mtime_ns)
+    kept = (record_of(folder) or {}).get("resampled_mAP")  # of a run that was restored
+    return None if kept is None else torch.tensor(kept, dtype=torch.float64)
 
 
 @cache
@@ -199,12 +234,21 @@ def label_differences(
         record, base = (record_of(runs / which.name) for which in (cell, against[cell.key]))
         if record is None or base is None:
             continue
-        one, other = (found["metrics"]["final"]["per_class"]["average_precision"] for found in (record, base))
+        one, other = precision_of(record), precision_of(base)
+        if one is None or other is None:
+            continue
         for at in range(len(one)) if group is None else record["groups"][group]:
-            if one[at] is not None and other[at] is not None:
-                labels = apart.setdefault(cell.method.label, {})
-                labels.setdefault((cell.data.label, at), []).append(one[at] - other[at])
+            mine, its = one[at], other[at]
+            if mine is not None and its is not None:
+                apart.setdefault(cell.method.label, {}).setdefault((cell.data.label, at), []).append(mine - its)
     return {label: np.array([np.mean(values) for values in labels.values()]) for label, labels in apart.items()}
+
+
+def precision_of(record: dict[str, Any] | None) -> list[float | None] | None:
+    """AP of each label; None if the run is not finished, or was restored from a record without it."""
+    final = record["metrics"]["final"] if record is not None else {}
+    found: list[float | None] | None = final.get("per_class", {}).get("average_precision")
+    return found
 
 
 def interval(values: Floats) -> tuple[float, float, float]:

@@ -13,23 +13,33 @@ from typing import Any
 
 from raretag.bench.opponents import OUT_OF_FOLD, references
 from raretag.bench.plan import Cell, Plan, Row, cells
-from raretag.bench.results import Section, interval, label_differences, reach, record_of
-from raretag.metrics.intervals import Difference
+from raretag.bench.results import (
+    Apart,
+    Section,
+    interval,
+    label_differences,
+    precision_of,
+    reach,
+    record_of,
+    resampled_map,
+)
+
+MOST_LABELS = 1000  # whose precisions a line of records keeps: with more it would be longer than all the rest
 
 
-def markdown(plan: Plan, found: list[Section]) -> str:
+def markdown(plan: Plan, sections: list[Section]) -> str:
     lines = []
     first = plan.methods[0].label
-    for section in found:
+    for section in sections:
         lines += [f"### {section.title}", ""] if section.title else []
-        compared = [f"mAP - {first}, over items", "over labels"] if section.against else []
+        compared = {f"mAP - {first}, over items": section.over_items, "over labels": section.over_labels}
+        compared = {head: found for head, found in compared.items() if section.over_items and found}
         heads = [*plan.metrics, *compared, *plan.costs]
         lines += ["| method | " + " | ".join(heads) + " |", "|---|" + "---|" * len(heads)]
         for label, row in section.rows.items():
             shown = [entry.text(lambda t: f"**{t}**", lambda t: f"<u>{t}</u>") for entry in row.values()]
-            if section.against:
-                apart = section.by_label.get(label) if label != first else None
-                shown += [difference(section.against.get(label)), "" if apart is None else points(*interval(apart))]
+            run = len(next(iter(row.values())).values)
+            shown += [difference(found.get(label) if label != first else None, run) for found in compared.values()]
             shown += [amount(section.costs.get(label, {}).get(column)) for column in plan.costs]
             lines.append(f"| {label} | " + " | ".join(shown) + " |")
         lines.append("")
@@ -41,8 +51,16 @@ def amount(value: float | None) -> str:
     return "-" if value is None else f"{value:.1f}" if value < 100 else f"{value:,.0f}"
 
 
-def difference(found: Difference | None) -> str:
-    return "" if found is None else points(found.value, found.low, found.high)
+def difference(found: Apart | None, run: int) -> str:
+    """`run`: the number of seeds; if the interval is of fewer, they are named."""
+    if found is None:
+        return ""
+    text = points(found.value, found.low, found.high)
+    return f"{text} ({seeds_text(found.seeds)})" if len(found.seeds) < run else text
+
+
+def seeds_text(seeds: Sequence[int]) -> str:
+    return f"seed{'s' if len(seeds) > 1 else ''} {', '.join(map(str, seeds))}"
 
 
 def points(value: float, low: float, high: float) -> str:
@@ -100,8 +118,7 @@ def _chosen_by_section(plan: Plan, found: Sequence[Section]) -> list[str]:
         for metric in plan.metrics:
             part = _ahead(section, label, first, metric)
             shown.append("-" if part is None else f"{100 * section.rows[label][metric].mean:.1f} ({100 * part:+.1f})")
-        apart = section.by_label.get(label)
-        shown.append("" if apart is None or label == first else points(*interval(apart)))
+        shown.append(difference(section.over_labels.get(label) if label != first else None, 0))
         lines.append(f"| {section.title} | {label} | {' | '.join(shown)} |")
     return [*lines, ""]
 
@@ -147,7 +164,7 @@ def latex(plan: Plan, found: list[Section]) -> str:
 
 
 def csv(plan: Plan, found: list[Section]) -> str:
-    lines = ["section,method,metric,mean,deviation,seeds,published"]
+    lines = ["section,method,metric,mean,deviation,seeds,published,low,high"]
     for section in found:
         for label, row in section.rows.items():
             for metric, entry in row.items():
@@ -156,15 +173,20 @@ def csv(plan: Plan, found: list[Section]) -> str:
                 spread = f"{stdev(numbers):.6f}" if len(numbers) > 1 else ""
                 own = "" if entry.published is None else str(entry.published)
                 quoted = [f'"{word}"' for word in (section.title, label, metric)]
-                lines.append(",".join([*quoted, middle, spread, str(len(numbers)), own]))
-        for label, apart in section.against.items():
-            quoted = [f'"{word}"' for word in (section.title, label, f"mAP - {plan.methods[0].label}")]
-            lines.append(",".join([*quoted, f"{apart.value:.6f}", f"{apart.standard_error:.6f}", "", ""]))
+                lines.append(",".join([*quoted, middle, spread, str(len(numbers)), own, "", ""]))
+        for over, differences in (("items", section.over_items), ("labels", section.over_labels)):
+            for label, one in differences.items():
+                quoted = [f'"{word}"' for word in (section.title, label, f"mAP - {plan.methods[0].label}, over {over}")]
+                shown = [f"{one.value:.6f}", "", str(len(one.seeds)), "", f"{one.low:.6f}", f"{one.high:.6f}"]
+                lines.append(",".join([*quoted, *shown]))
     return "\n".join(lines) + "\n"
 
 
-def jsonl(plan: Plan, budget: str, runs: Path) -> str:
-    """One line per finished run: what it was, its numbers (without those of single classes), its time and place."""
+def jsonl(plan: Plan, budget: str, runs: Path, *, paired: bool = False) -> str:
+    """One line per finished run: what it was, its numbers (without those of single classes), its time and place.
+
+    `paired`: also what intervals take, so that a run that is added later can be compared with them.
+    """
     lines = []
     for cell in cells(plan, budget):
         record = record_of(runs / cell.name)
@@ -175,8 +197,21 @@ def jsonl(plan: Plan, budget: str, runs: Path) -> str:
             if (held_out := reach(record, OUT_OF_FOLD)) is not None:  # which opponent folds choose
                 final["out_of_fold_mAP"] = held_out
             about = {"seconds": round(seconds, 1), "cost": record.get("cost"), "environment": record["environment"]}
+            about |= for_intervals(plan, record, runs / cell.name) if paired else {}
             lines.append(json.dumps(what | {"seed": cell.seed, "changes": cell.changes, "final": final} | about))
     return "\n".join(lines)
+
+
+def for_intervals(plan: Plan, record: dict[str, Any], folder: Path) -> dict[str, Any]:
+    """mAP of each resample of the test items, AP of each label and, if the plan pools them, which are rare."""
+    kept: dict[str, Any] = {}
+    drawn, precision = resampled_map(folder), precision_of(record)
+    if drawn is not None:
+        kept["resampled_mAP"] = [round(value, 4) for value in drawn.tolist()]
+    if precision is not None and len(precision) <= MOST_LABELS:
+        kept["average_precision"] = [None if value is None else round(value, 4) for value in precision]
+        kept |= {"groups": record["groups"]} if plan.pools else {}
+    return kept
 
 
 def seconds_of(folder: Path) -> float:

@@ -36,7 +36,8 @@ def loaded(settings: str, seed: int) -> DataSet:
 
 def take_model(trained: Path, folder: Path, task: dict[str, Any]) -> None:
     """For a cell that reads out the model of another one in its own way: begin where that one ended, if it has."""
-    if (trained / "record.json").is_file() and not folder.exists():
+    ended = all((trained / name).is_file() for name in ("record.json", "last.ckpt"))  # a restored one has no model
+    if ended and not folder.exists():
         settings = read(trained / "config.yaml") | {"method": compose(None, task["changes"]).method.model_dump()}
         folder.mkdir(parents=True)
         (folder / "config.yaml").write_text(checked(settings).to_yaml(), encoding="utf-8")

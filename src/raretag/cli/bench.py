@@ -31,6 +31,12 @@ def bench(
     jobs: Annotated[int, typer.Option(min=1, help="Number of runs at the same time.")] = 2,
     threads: Annotated[int, typer.Option(min=1, help="Number of threads per run.")] = 1,
     out: Annotated[Path | None, typer.Option(help="Folder of the runs; default: runs/bench/PLAN-BUDGET.")] = None,
+    restore: Annotated[
+        list[Path] | None,
+        typer.Option(
+            help="Do not train again what is in this file of records, e.g. docs/benchmarks/records/PLAN.jsonl."
+        ),
+    ] = None,
     data: Annotated[
         Path | None, typer.Option(help="For `bench extreme`: a folder of NAME.train.svm and NAME.test.svm.")
     ] = None,
@@ -68,6 +74,10 @@ def bench(
     grid = plans.cells(found, budget, only or [])
     runs = out or Path("runs") / "bench" / f"{Path(plan).stem}-{budget}"
     console = screen(error=True)
+    if restore:
+        from raretag.bench.restore import restore as restored_from
+
+        console.print(f"{len(restored_from(grid, restore, runs))} of {len(grid)} runs are restored from records")
     if dry_run:
         print_estimate(console, grid, runs, jobs, threads, plan if budget == "small" else "")
         give({"plan": plan, "folder": runs, "cells": [cell.name for cell in grid]})
