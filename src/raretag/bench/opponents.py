@@ -12,13 +12,17 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import mean
+from typing import TypeAlias
 
 from raretag.bench.plan import Cell, Key, Plan, Row, cells
-from raretag.bench.results import cells_of_first, item_differences, reach, record_of
+from raretag.bench.results import Apart, cells_of_first, over_items, reach, record_of
 
 OUT_OF_FOLD = "method.learned.out_of_fold_mAP"
 OWN = ("F1_tuned.total", "micro_F1_tuned")  # of a method's own decisions
 PLAIN = {"F1_tuned.total": "F1.total", "micro_F1_tuned": "micro_F1"}  # the same at the plain cut
+
+
+Points: TypeAlias = Callable[[float, float, float], str]  # writes a difference and its interval
 
 
 @dataclass(frozen=True)
@@ -58,7 +62,7 @@ def best_by(path: str, some: Sequence[Cell], runs: Path) -> dict[Key, Cell]:
     return {key: cell for key, (_, cell) in best.items()}
 
 
-def against_opponents(plan: Plan, budget: str, runs: Path, points: Callable[[float, float, float], str]) -> str:
+def against_opponents(plan: Plan, budget: str, runs: Path, points: Points) -> str:
     """For each method that is no opponent: a line for each data set and setting. `points` writes a difference."""
     if not plan.opponents:
         return ""
@@ -81,8 +85,8 @@ def against_opponents(plan: Plan, budget: str, runs: Path, points: Callable[[flo
                     continue
                 shown = [f"{data.label}, {setting.label}", found[1].names(data.label, setting.label)]
                 for reference in found:
-                    apart = item_differences(mine, runs, reference.cells).get(method.label)
-                    shown.append("-" if apart is None else points(apart.value, apart.low, apart.high))
+                    apart = over_items(mine, runs, reference.cells).get(method.label)
+                    shown.append(with_interval(mean_ahead(mine, reference.cells, runs), apart, points))
                 shown += [_f1_ahead(plan, here, method.label, path, runs) for path in OWN]
                 shown += [_cost_ratio(mine, one, runs) for one in clocks.values()]
                 rows.append("| " + " | ".join(shown) + " |")
@@ -90,6 +94,30 @@ def against_opponents(plan: Plan, budget: str, runs: Path, points: Callable[[flo
             lines += [f"### {method.label} against the opponents", "", "| | " + " | ".join(heads) + " |"]
             lines += ["|---|" + "---|" * len(heads), *rows, ""]
     return "\n".join(lines)
+
+
+def mean_ahead(mine: Sequence[Cell], others: Mapping[Key, Cell], runs: Path) -> tuple[float, int] | None:
+    """mAP minus that of the others and of how many seeds this is the mean; None if none is finished."""
+    path = "metrics.final.mAP.total"
+    pairs = [
+        (reach(record_of(runs / cell.name), path), reach(record_of(runs / others[cell.key].name), path))
+        for cell in mine
+        if cell.key in others
+    ]
+    apart = [one - other for one, other in pairs if one is not None and other is not None]
+    return (mean(apart), len(apart)) if apart else None
+
+
+def with_interval(ahead: tuple[float, int] | None, apart: Apart | None, points: Points) -> str:
+    """A mean over seeds, and the interval of those that kept their scores, which are named if they are fewer."""
+    if ahead is None:
+        return "-"
+    if apart is None:
+        return f"{100 * ahead[0]:+.1f}"
+    interval = points(apart.value, apart.low, apart.high)
+    if len(apart.seeds) == ahead[1]:
+        return interval
+    return f"{100 * ahead[0]:+.1f}; seed {', '.join(map(str, apart.seeds))}: {interval}"
 
 
 def _f1_ahead(plan: Plan, here: Sequence[Cell], label: str, path: str, runs: Path) -> str:

@@ -86,9 +86,9 @@ def sections(plan: Plan, budget: str, runs: Path, *, paired: bool = False) -> li
     return found
 
 
-def over_items(cells: Sequence[Cell], runs: Path) -> dict[str, Apart]:
-    seeds = seeds_with(cells, lambda cell: resampled_map(runs / cell.name) is not None)
-    found = item_differences(cells, runs)
+def over_items(cells: Sequence[Cell], runs: Path, against: Mapping[Key, Cell] | None = None) -> dict[str, Apart]:
+    seeds = seeds_with(cells, lambda cell: resampled_map(runs / cell.name) is not None, against)
+    found = item_differences(cells, runs, against)
     return {label: Apart(one.value, one.low, one.high, seeds[label]) for label, one in found.items()}
 
 
@@ -98,13 +98,15 @@ def over_labels(cells: Sequence[Cell], runs: Path) -> dict[str, Apart]:
     return {label: Apart(*interval(values), seeds[label]) for label, values in found.items() if len(values)}
 
 
-def seeds_with(cells: Sequence[Cell], kept: Callable[[Cell], bool]) -> dict[str, tuple[int, ...]]:
-    """For each method the seeds with which it and the first one have kept something."""
-    first = cells_of_first(cells)
+def seeds_with(
+    cells: Sequence[Cell], kept: Callable[[Cell], bool], against: Mapping[Key, Cell] | None = None
+) -> dict[str, tuple[int, ...]]:
+    """For each method the seeds with which it and the cells `against` have kept something."""
+    against = cells_of_first(cells) if against is None else against
     seeds: dict[str, tuple[int, ...]] = {}
     for cell in cells:
-        if kept(cell) and kept(first[cell.key]):
-            seeds[cell.method.label] = (*seeds.get(cell.method.label, ()), cell.seed)
+        if cell.key in against and kept(cell) and kept(against[cell.key]):
+            seeds[cell.method.label] = tuple(sorted({cell.seed, *seeds.get(cell.method.label, ())}))
     return seeds
 
 

@@ -6,15 +6,18 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from statistics import mean, stdev
 from typing import Any
 
+import numpy as np
+
 from raretag.bench.opponents import OUT_OF_FOLD, references
-from raretag.bench.plan import Cell, Plan, Row, cells
+from raretag.bench.plan import Cell, Key, Plan, Row, cells
 from raretag.bench.results import (
     Apart,
+    Floats,
     Section,
     interval,
     label_differences,
@@ -75,21 +78,41 @@ def pooled(plan: Plan, budget: str, runs: Path) -> str:
     for title, sets in plan.pools.items():
         here = [cell for cell in cells(plan, budget) if cell.data.label in sets]
         for reference in references(plan, here, runs):
+            parts = {setting.label: of_setting(here, setting) for setting in plan.settings}
             columns = {
-                setting.label: found
-                for setting in plan.settings
-                if (found := label_differences(of_setting(here, setting), runs, "tail", reference.cells))
+                label: found
+                for label, some in parts.items()
+                if (found := label_differences(some, runs, "tail", reference.cells))
             }
             if not columns:
                 continue
             lines += [f"### {title}, tail: AP - {reference.title}, paired over labels", ""]
             lines += ["| method | " + " | ".join(columns) + " |", "|---|" + "---|" * len(columns)]
             for method in plan.methods[1:] if reference.is_first else reference.compared(plan):
-                apart = [column.get(method.label) for column in columns.values()]
-                shown = ["-" if one is None else f"{points(*interval(one))} ({len(one)} labels)" for one in apart]
+                shown = []
+                for label, column in columns.items():
+                    mine = [cell for cell in parts[label] if cell.method == method]
+                    shown.append(pooled_difference(column.get(method.label), mine, reference.cells, runs))
                 lines.append(f"| {method.label} | " + " | ".join(shown) + " |")
             lines.append("")
     return "\n".join(lines)
+
+
+def pooled_difference(apart: Floats | None, mine: Sequence[Cell], others: Mapping[Key, Cell], runs: Path) -> str:
+    """The mean over labels with its interval; before it the mean of all seeds, if the interval is of some of them."""
+    if apart is None:
+        return "-"
+    text = f"{points(*interval(apart))} ({len(apart)} labels)"
+    sums, kept = np.zeros(2), True
+    for cell in mine:
+        record, other = (record_of(runs / which.name) for which in (cell, others.get(cell.key, cell)))
+        one, its = (reach(found, "metrics.final.mAP.tail") for found in (record, other))
+        if record is None or one is None or its is None or "groups" not in record:
+            continue
+        labels = len(record["groups"]["tail"]) - record["metrics"]["final"]["mAP"]["excluded"]["tail"]
+        sums += labels * (one - its), labels
+        kept = kept and precision_of(record) is not None and precision_of(other) is not None
+    return text if kept else f"{100 * sums[0] / sums[1]:+.1f}; where scores were kept: {text}"
 
 
 def of_setting(some: Sequence[Cell], setting: Row) -> list[Cell]:
