@@ -116,9 +116,11 @@ def plan(tmp_path):
     return plans.load(str(tmp_path / "grid.yaml"))
 
 
-def write(folder, cell, out_of_fold, precisions, seconds=1.0):
+def write(folder, cell, out_of_fold, precisions, seconds=1.0, keeps=True):
     (folder / cell.name).mkdir()
-    final = {"mAP": {"total": float(np.mean(precisions))}, "per_class": {"average_precision": list(precisions)}}
+    average = float(np.mean(precisions))
+    final = {"mAP": {"total": average, "tail": average, "excluded": {"tail": 0}}}
+    final |= {"per_class": {"average_precision": list(precisions)}} if keeps else {}
     final |= {"F1": {"total": 0.5}, "F1_tuned": {"total": 0.5}, "micro_F1": 0.5, "micro_F1_tuned": 0.5}
     record = {
         "metrics": {"final": final},
@@ -149,10 +151,23 @@ def test_folds_choose_an_opponent_for_each_seed_and_the_test_part_another(plan, 
     assert "| ours | **+20.0 [+20.0, +20.0]** (2 labels) |" in pooled  # against L
     assert "| ours | +0.0 [-10.0, +10.0] (2 labels) |" in pooled  # against the best on test
     shown = opponents.against_opponents(plan, "small", tmp_path, table.points)
-    assert "| digits, as it is | L, SVM | - | - | - | +0.0 | +0.0 | 1.5 | 0.5 |" in shown
+    assert "| digits, as it is | L, SVM | +20.0 | +10.0 | +0.0 | +0.0 | +0.0 | 1.5 | 0.5 |" in shown
     assert '"out_of_fold_mAP": 0.6' in table.jsonl(plan, "small", tmp_path)
     text = table.markdown(plan, results.sections(plan, "small", tmp_path))
     assert "| ours | <u>50.0 ± 0.0</u> | 3.0 | 300 |" in text
+
+
+def test_a_mean_of_all_seeds_stands_before_the_interval_of_those_that_kept_what_it_takes(plan, tmp_path):
+    on_test = {"L": [0.2, 0.4], "SVM": [0.1, 0.1], "ours": [0.4, 0.6]}
+    for cell in plans.cells(plan, "small"):
+        label, later = cell.method.label, cell.seed == 1
+        precisions = [one + 0.1 * (later and label == "ours") for one in on_test[label]]
+        write(tmp_path, cell, 0.5 if label == "L" else 0.4, precisions, keeps=not (later and label == "L"))
+    pooled = table.pooled(plan, "small", tmp_path)
+    assert "| ours | +25.0; where scores were kept: **+20.0 [+20.0, +20.0]** (2 labels) |" in pooled
+    apart = results.Apart(0.2, 0.1, 0.3, (0,))
+    assert opponents.with_interval((0.25, 2), apart, table.points) == "+25.0; seed 0: **+20.0 [+10.0, +30.0]**"
+    assert opponents.with_interval((0.2, 1), apart, table.points) == "**+20.0 [+10.0, +30.0]**"
 
 
 @pytest.mark.parametrize("name", ["opponents", "clocks"])
