@@ -5,8 +5,10 @@
 
 60 % of the training positives are hidden; a simulated person answers with the truth, in the order of
 `raretag suggest --teach` ("gain"), by probability, by cleanlab's self-confidence (left out if it is not installed) or
-at random; then the model (logistic regression) is trained again. "ceiling": all hidden positives of the labels that
-have a mark, which no order can surpass by much. Needs $RARETAG_DATA. Scores out of fold are those of promises.py.
+at random; then balanced logistic regression is solved again for the labels that changed, on the features that training
+uses and with the strength that was chosen before, so that nothing but the answers makes a difference. "ceiling": all
+hidden positives of the labels that have a mark, which no order can surpass by much. Needs $RARETAG_DATA. Scores out of
+fold are those of promises.py.
 Result: benchmarks/results/teach.json; a number that it has is not measured again, so a run can be stopped.
 """
 
@@ -14,7 +16,7 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from statistics import mean
@@ -22,16 +24,19 @@ from typing import Any
 
 import numpy as np
 import torch
+from sklearn.metrics import average_precision_score
+from torch import Tensor
 
 import promises
 from raretag.config.settings import compose
 from raretag.core import chance
-from raretag.core.listener import SILENT
 from raretag.data.dataset import DataSet, Items
 from raretag.data.sources import group_counts, load
-from raretag.engine.run import run
-from raretag.labels.corrections import Places, State, changed
+from raretag.engine.batches import build_fabric, features_of
+from raretag.engine.prepare import Prepared, prepare
+from raretag.labels.corrections import Places
 from raretag.labels.counts import groups
+from raretag.solvers.regression import choose, solved
 from raretag.suggestions.selection import list_suggestions
 
 RESULT = Path(__file__).parent / "results" / "teach.json"
@@ -92,12 +97,47 @@ def cleanlab_order(z: np.ndarray, marked: np.ndarray) -> dict[str, Entries]:
     return {"cleanlab": [(int(at // p.shape[1]), int(at % p.shape[1])) for at in order]}
 
 
-def measured(config: Any, data: DataSet, answers: Mapping[tuple[int, int], State]) -> dict[str, float | None]:
-    store = changed(data.train.labels, answers) if answers else data.train.labels
-    members = groups(group_counts(data), config.group_edges)
-    part = replace(data, train=Items(data.train.inputs, store), published=group_counts(data))
-    final = run(config, None, data=part, listener=SILENT).record.metrics.final
-    return {name: final.mAP.of(name) for name in ("total", *(name for name in members if len(members[name])))}
+class Model:
+    """Balanced logistic regression of each label, and its average precision on the test items."""
+
+    def __init__(self, name: str, seed: int, marked: np.ndarray) -> None:
+        self.config, self.data = read(name, seed)
+        prepared = prepare(self.config, build_fabric(self.config.train), data=self.data)
+        self.x, self.new = (features(prepared, items) for items in (prepared.data.train, prepared.data.test))
+        self.truth = (prepared.data.test.labels.targets().positive > 0.5).numpy()
+        self.members = groups(group_counts(self.data), self.config.group_edges)
+        self.marked = torch.from_numpy(marked).float()
+        self.strength = choose(self.x, self.marked, 3, 0).strength
+        self.before = self.precision(self.marked, list(range(marked.shape[1])))
+
+    def precision(self, positive: Tensor, labels: list[int]) -> Tensor:
+        """Average precision of these labels, NaN without a test positive."""
+        theta = solved(self.x, positive[:, labels].contiguous(), self.strength)
+        z = (self.new @ theta[:, :-1].T + theta[:, -1]).numpy()
+        return torch.tensor(
+            [
+                average_precision_score(self.truth[:, label], z[:, place]) if self.truth[:, label].any() else np.nan
+                for place, label in enumerate(labels)
+            ]
+        )
+
+    def after(self, found: Entries) -> dict[str, float]:
+        """mAP of all labels and of each group, after these positives were found."""
+        positive, precision = self.marked.clone(), self.before.clone()
+        for row, label in found:
+            positive[row, label] = 1.0
+        if found:
+            labels = sorted({label for _, label in found})
+            precision[labels] = self.precision(positive, labels)
+        some = {"total": precision, **{name: precision[labels] for name, labels in self.members.items()}}
+        return {name: float(values.nanmean()) for name, values in some.items() if len(values)}
+
+
+@torch.no_grad()
+def features(prepared: Prepared, items: Items) -> Tensor:
+    """What the linear layer gets [N, D]."""
+    parts = features_of(prepared.model, items, prepared.fabric, 512, keep_sparse=False)
+    return torch.cat([x for x, _ in parts]).float()
 
 
 def trial(name: str, seed: int, cache: Path, result: dict[str, Any], counts: list[int]) -> Iterator[str]:
@@ -106,17 +146,17 @@ def trial(name: str, seed: int, cache: Path, result: dict[str, Any], counts: lis
     if all(one in result for one in ("before", "ceiling", *names)):
         return
     scored = promises.scored(name, KEEP, seed, cache)
-    config, data = read(name, seed)
     truth, marked = scored["truth"], scored["marked"]
+    model = Model(name, seed, marked)
     hidden = np.argwhere(truth & ~marked & marked.any(axis=0))
     asked: dict[str, Entries] = {"before": [], "ceiling": [(int(row), int(label)) for row, label in hidden]}
-    for order, entries in orders(scored["z"].astype(np.float64), marked, data, seed).items():
+    for order, entries in orders(scored["z"].astype(np.float64), marked, model.data, seed).items():
         asked |= {f"{order}, {count}": entries[:count] for count in counts}
     for key, entries in asked.items():
         if key not in result:
-            some: dict[tuple[int, int], State] = {at: "positive" if truth[at] else "negative" for at in entries}
-            right = {"right": float(np.mean([truth[at] for at in entries]))} if entries else {}
-            result[key] = {**measured(config, data, some), **right}
+            found = [at for at in entries if truth[at]]
+            right = {"right": len(found) / len(entries)} if entries else {}
+            result[key] = {**model.after(found), **right}
             yield key
 
 

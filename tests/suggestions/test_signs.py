@@ -101,6 +101,6 @@ def test_items_without_a_mark_weigh_what_the_scores_leave_open():
     assert found.sum() == pytest.approx(1)
     assert c[found.argmax()] == pytest.approx(0.6)
     assert found[c < 0.3].sum() < 0.01  # there cannot be fewer empty items than so few marks would leave
-    assert found[c > 0.7].sum() > 0.1  # items that truly have no label may be among them
+    assert found[c > 0.7].sum() > 0.05  # items that truly have no label may be among them
     none_left_out = np.maximum(counts, 1)  # only tagged items were collected: nothing is learnt of c
     assert np.array_equal(EmptyItems.of(none_left_out).weighed(open_, c), open_)
