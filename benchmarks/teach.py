@@ -30,12 +30,13 @@ from torch import Tensor
 import promises
 from raretag.config.settings import compose
 from raretag.core import chance
-from raretag.data.dataset import DataSet, Items
+from raretag.data.dataset import DataSet
 from raretag.data.sources import group_counts, load
 from raretag.engine.batches import build_fabric, features_of
-from raretag.engine.prepare import Prepared, prepare
+from raretag.engine.prepare import prepare
 from raretag.labels.corrections import Places
 from raretag.labels.counts import groups
+from raretag.solvers.learners import gathered
 from raretag.solvers.regression import choose, solved
 from raretag.suggestions.selection import list_suggestions
 
@@ -103,8 +104,12 @@ class Model:
     def __init__(self, name: str, seed: int, marked: np.ndarray) -> None:
         self.config, self.data = read(name, seed)
         prepared = prepare(self.config, build_fabric(self.config.train), data=self.data)
-        self.x, self.new = (features(prepared, items) for items in (prepared.data.train, prepared.data.test))
-        self.truth = (prepared.data.test.labels.targets().positive > 0.5).numpy()
+        parts = (prepared.data.train, prepared.data.test)
+        with torch.no_grad():
+            (self.x, _, _), (self.new, truth, _) = (
+                gathered(features_of(prepared.model, items, prepared.fabric, 512, keep_sparse=True)) for items in parts
+            )
+        self.truth = truth.numpy()
         self.members = groups(group_counts(self.data), self.config.group_edges)
         self.marked = torch.from_numpy(marked).float()
         self.strength = choose(self.x, self.marked, 3, 0).strength
@@ -113,7 +118,7 @@ class Model:
     def precision(self, positive: Tensor, labels: list[int]) -> Tensor:
         """Average precision of these labels, NaN without a test positive."""
         theta = solved(self.x, positive[:, labels].contiguous(), self.strength)
-        z = (self.new @ theta[:, :-1].T + theta[:, -1]).numpy()
+        z = np.asarray(self.new @ theta[:, :-1].T.numpy() + theta[:, -1].numpy())
         return torch.tensor(
             [
                 average_precision_score(self.truth[:, label], z[:, place]) if self.truth[:, label].any() else np.nan
@@ -131,13 +136,6 @@ class Model:
             precision[labels] = self.precision(positive, labels)
         some = {"total": precision, **{name: precision[labels] for name, labels in self.members.items()}}
         return {name: float(values.nanmean()) for name, values in some.items() if len(values)}
-
-
-@torch.no_grad()
-def features(prepared: Prepared, items: Items) -> Tensor:
-    """What the linear layer gets [N, D]."""
-    parts = features_of(prepared.model, items, prepared.fabric, 512, keep_sparse=False)
-    return torch.cat([x for x, _ in parts]).float()
 
 
 def trial(name: str, seed: int, cache: Path, result: dict[str, Any], counts: list[int]) -> Iterator[str]:
