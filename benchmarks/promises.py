@@ -7,7 +7,8 @@ absent, as in a column of tags. Logistic regression scores all items out of fold
 estimated share of marked positives, and the promised precision of the first 50 to 500 suggestions, against the truth.
 The constants of the estimate (metrics/label_frequency.py) were chosen on seeds 10 and 11 of seven sets; all other
 trials are "held out".
-Result: benchmarks/results/promises.json. Can be stopped and continued: scores are kept in the cache.
+Result: benchmarks/results/promises.json. Can be stopped and continued: scores are kept in the cache, and trials in the
+result (`--keep-trials` adds to those that are there).
 """
 
 from __future__ import annotations
@@ -102,9 +103,10 @@ def main() -> None:
     parser.add_argument("--keep", type=float, nargs="+", default=[0.4, 0.6, 0.8])
     parser.add_argument("--sets", nargs="+", default=list(SETS))
     parser.add_argument("--cached", action="store_true", help="only what the cache has")
+    parser.add_argument("--keep-trials", action="store_true", help="beside the trials that the result has")
     arguments = parser.parse_args()
     torch.set_num_threads(1)
-    trials = {}
+    trials = json.loads(RESULT.read_text())["each"] if arguments.keep_trials and RESULT.exists() else {}
     for seed in arguments.seeds:
         for keep in arguments.keep:
             for name in arguments.sets:

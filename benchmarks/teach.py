@@ -1,45 +1,56 @@
 """What answers teach: mAP on untouched test items after 100, 300 and 1,000 answers, for several orders of asking.
 
-    python benchmarks/teach.py --seeds 0 --cache runs/promises
+    python benchmarks/teach.py --seeds 0 1 2 --cache runs/promises
+    python benchmarks/teach.py --table
 
-Every number is kept in the result as soon as it is there, so a run can be stopped; `--again gain` measures one anew.
-
-60 % of the training positives are hidden; a simulated person answers with the truth, in the order by expected gain
-(`teaching_order`), by probability, by cleanlab's self-confidence (left out if it is not installed) or at random; then
-the model (logistic regression) is trained again. Needs $RARETAG_DATA. Scores out of fold are those of promises.py.
-Result: benchmarks/results/teach.json.
+60 % of the training positives are hidden; a simulated person answers with the truth, in the order of
+`raretag suggest --teach` ("gain"), by probability, by cleanlab's self-confidence (left out if it is not installed) or
+at random; then balanced logistic regression is solved again for the labels that changed, on the features that training
+uses and with the strength that was chosen before, so that nothing but the answers makes a difference. "ceiling": all
+hidden positives of the labels that have a mark, which no order can surpass by much. Needs $RARETAG_DATA. Scores out of
+fold are those of promises.py.
+Result: benchmarks/results/teach.json; a number that it has is not measured again, so a run can be stopped.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from statistics import mean
 from typing import Any
 
 import numpy as np
 import torch
+from sklearn.metrics import average_precision_score
+from torch import Tensor
 
 import promises
 from raretag.config.settings import compose
 from raretag.core import chance
-from raretag.core.listener import SILENT
-from raretag.core.targets import Targets
-from raretag.data.dataset import DataSet, Items
+from raretag.data.dataset import DataSet
 from raretag.data.sources import group_counts, load
-from raretag.engine.run import run
-from raretag.labels.corrections import State, changed
+from raretag.engine.batches import build_fabric, features_of
+from raretag.engine.prepare import prepare
+from raretag.labels.corrections import Places
 from raretag.labels.counts import groups
-from raretag.suggestions.probabilities import estimate_probabilities
-from raretag.suggestions.selection import pick
-from raretag.suggestions.teaching import teaching_order
+from raretag.solvers.learners import gathered
+from raretag.solvers.regression import choose, solved
+from raretag.suggestions.selection import list_suggestions
 
 RESULT = Path(__file__).parent / "results" / "teach.json"
+SETS = ("voc", "goemotions", "corel5k", "arxiv")
 KEEP = 0.4
 COUNTS = (100, 300, 1000)
-POOL = 4000  # suggestions that the order by gain chooses from
+ORDERS = {
+    "gain": "what helps rare labels most",
+    "probability": "likeliest first",
+    "cleanlab": "cleanlab's self-confidence",
+    "random": "random",
+}
+Entries = list[tuple[int, int]]  # row and label, in the order of asking
 
 
 def read(name: str, seed: int) -> tuple[Any, DataSet]:
@@ -55,24 +66,23 @@ def read(name: str, seed: int) -> tuple[Any, DataSet]:
     return config, data
 
 
-def orders(z: np.ndarray, marked: np.ndarray, seed: int) -> dict[str, list[tuple[int, int]]]:
-    targets = Targets(torch.from_numpy(marked).float(), torch.ones(marked.shape, dtype=torch.bool))
-    entries = estimate_probabilities(z, targets)
-    pool = pick(entries.t, entries.candidates, POOL, 0.5)
-    p = entries.probability(entries.t[pool.row, pool.label])
-    taught = teaching_order(p, pool.label, marked.sum(axis=0), z[pool.row])
-    sure = pick(entries.t, entries.candidates, max(COUNTS), 0.0)
-    free = np.argwhere(entries.candidates)
-    drawn = free[np.random.default_rng(seed).permutation(len(free))[: max(COUNTS)]]
-    found = {
-        "gain": list(zip(pool.row[taught].tolist(), pool.label[taught].tolist(), strict=True)),
-        "probability": list(zip(sure.row.tolist(), sure.label.tolist(), strict=True)),
+def orders(z: np.ndarray, marked: np.ndarray, data: DataSet, seed: int) -> dict[str, Entries]:
+    places, most = Places(data.train.labels), max(COUNTS)
+    taught = list_suggestions(z, data.train.labels, {}, most=most, wrong=0, teach=True)
+    sure = list_suggestions(z, data.train.labels, {}, most=most, wrong=0, quota=0.0)
+    free = np.argwhere(~marked)
+    drawn = free[np.random.default_rng(seed).permutation(len(free))[:most]]
+    return {
+        "gain": [
+            (places.row[one.item], places.column[one.label]) for one in sorted(taught, key=lambda one: one.turn or 0)
+        ],
+        "probability": [(places.row[one.item], places.column[one.label]) for one in sure],
+        **cleanlab_order(z, marked),
         "random": [(int(row), int(label)) for row, label in drawn],
     }
-    return {**found, **cleanlab_order(z, marked)}
 
 
-def cleanlab_order(z: np.ndarray, marked: np.ndarray) -> dict[str, list[tuple[int, int]]]:
+def cleanlab_order(z: np.ndarray, marked: np.ndarray) -> dict[str, Entries]:
     """Labels that cleanlab doubts, of each label by its self-confidence; only those that are not marked."""
     try:
         from cleanlab.rank import get_self_confidence_for_each_label
@@ -88,44 +98,121 @@ def cleanlab_order(z: np.ndarray, marked: np.ndarray) -> dict[str, list[tuple[in
     return {"cleanlab": [(int(at // p.shape[1]), int(at % p.shape[1])) for at in order]}
 
 
-def measured(config: Any, data: DataSet, answers: Mapping[tuple[int, int], State]) -> dict[str, float | None]:
-    store = changed(data.train.labels, answers) if answers else data.train.labels
-    members = groups(group_counts(data), config.group_edges)
-    part = replace(data, train=Items(data.train.inputs, store), published=group_counts(data))
-    final = run(config, None, data=part, listener=SILENT).record.metrics.final
-    return {name: final.mAP.of(name) for name in ("total", *(name for name in members if len(members[name])))}
+class Model:
+    """Balanced logistic regression of each label, and its average precision on the test items."""
+
+    def __init__(self, name: str, seed: int, marked: np.ndarray) -> None:
+        self.config, self.data = read(name, seed)
+        prepared = prepare(self.config, build_fabric(self.config.train), data=self.data)
+        parts = (prepared.data.train, prepared.data.test)
+        with torch.no_grad():
+            (self.x, _, _), (self.new, truth, _) = (
+                gathered(features_of(prepared.model, items, prepared.fabric, 512, keep_sparse=True)) for items in parts
+            )
+        self.truth = truth.numpy()
+        self.members = groups(group_counts(self.data), self.config.group_edges)
+        self.marked = torch.from_numpy(marked).float()
+        self.strength = choose(self.x, self.marked, 3, 0).strength
+        self.before = self.precision(self.marked, list(range(marked.shape[1])))
+
+    def precision(self, positive: Tensor, labels: list[int]) -> Tensor:
+        """Average precision of these labels, NaN without a test positive."""
+        theta = solved(self.x, positive[:, labels].contiguous(), self.strength)
+        z = np.asarray(self.new @ theta[:, :-1].T.numpy() + theta[:, -1].numpy())
+        return torch.tensor(
+            [
+                average_precision_score(self.truth[:, label], z[:, place]) if self.truth[:, label].any() else np.nan
+                for place, label in enumerate(labels)
+            ]
+        )
+
+    def after(self, found: Entries) -> dict[str, float]:
+        """mAP of all labels and of each group, after these positives were found."""
+        positive, precision = self.marked.clone(), self.before.clone()
+        for row, label in found:
+            positive[row, label] = 1.0
+        if found:
+            labels = sorted({label for _, label in found})
+            precision[labels] = self.precision(positive, labels)
+        some = {"total": precision, **{name: precision[labels] for name, labels in self.members.items()}}
+        return {name: float(values.nanmean()) for name, values in some.items() if len(values)}
+
+
+def trial(name: str, seed: int, cache: Path, result: dict[str, Any], counts: list[int]) -> Iterator[str]:
+    """Measures what `result` lacks of a set and a seed, and tells of each number when it is there."""
+    names = [f"{order}, {count}" for order in ORDERS for count in counts]
+    if all(one in result for one in ("before", "ceiling", *names)):
+        return
+    scored = promises.scored(name, KEEP, seed, cache)
+    truth, marked = scored["truth"], scored["marked"]
+    model = Model(name, seed, marked)
+    hidden = np.argwhere(truth & ~marked & marked.any(axis=0))
+    asked: dict[str, Entries] = {"before": [], "ceiling": [(int(row), int(label)) for row, label in hidden]}
+    for order, entries in orders(scored["z"].astype(np.float64), marked, model.data, seed).items():
+        asked |= {f"{order}, {count}": entries[:count] for count in counts}
+    for key, entries in asked.items():
+        if key not in result:
+            found = [at for at in entries if truth[at]]
+            right = {"right": len(found) / len(entries)} if entries else {}
+            result[key] = {**model.after(found), **right}
+            yield key
+
+
+def table(found: dict[str, Any], group: str) -> str:
+    """Changes in points, means over seeds; and in how many seeds the first order is ahead of each other one."""
+    trials = {name: [one for key, one in found.items() if key.startswith(f"{name},")] for name in SETS}
+    trials = {name: [one for one in some if f"{[*ORDERS][-1]}, {COUNTS[-1]}" in one] for name, some in trials.items()}
+    trials = {name: some for name, some in trials.items() if some}
+    lines = ["| order | " + " | ".join(f"{name}, {len(some)} seeds" for name, some in trials.items()) + " |"]
+    lines.append("|---|" + "---|" * len(trials))
+
+    def change(one: dict[str, Any], key: str) -> float:
+        return 100 * (one[key][group] - one["before"][group])
+
+    for order, title in ORDERS.items():
+        cells = []
+        for some in trials.values():
+            means = [f"{mean(change(one, f'{order}, {count}') for one in some):+.1f}" for count in COUNTS]
+            ahead = [
+                sum(change(one, f"gain, {count}") > change(one, f"{order}, {count}") for one in some)
+                for count in COUNTS
+            ]
+            cells.append(" ".join(means) + ("" if order == "gain" else f" ({', '.join(map(str, ahead))})"))
+        lines.append(f"| {title} | " + " | ".join(cells) + " |")
+    ceilings = [f"{mean(change(one, 'ceiling') for one in some):+.1f}" for some in trials.values()]
+    starts = [f"{100 * mean(one['before'][group] for one in some):.1f}" for some in trials.values()]
+    lines.append("| all hidden positives of labels with a mark | " + " | ".join(ceilings) + " |")
+    lines.append("| before, % | " + " | ".join(starts) + " |")
+    rights = [
+        " ".join(f"{mean(one[f'{order}, {count}']['right'] for one in some):.2f}" for count in COUNTS)
+        for order in ("gain", "probability")
+        for some in trials.values()
+    ]
+    lines.append("| share of yes, this order | " + " | ".join(rights[: len(trials)]) + " |")
+    lines.append("| share of yes, likeliest first | " + " | ".join(rights[len(trials) :]) + " |")
+    return "\n".join(lines)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--cache", type=Path, default=Path("runs/promises"))
     parser.add_argument("--seeds", type=int, nargs="+", default=[0])
-    parser.add_argument("--sets", nargs="+", default=["voc", "goemotions", "corel5k", "arxiv"])
-    parser.add_argument("--again", nargs="+", default=[], help="orders that are measured although they have been")
-    parser.add_argument("--only", nargs="+", help="orders")
-    parser.add_argument("--counts", type=int, nargs="+", default=COUNTS)
+    parser.add_argument("--sets", nargs="+", default=list(SETS))
+    parser.add_argument("--counts", type=int, nargs="+", default=list(COUNTS))
+    parser.add_argument("--result", type=Path, default=RESULT)
+    parser.add_argument("--table", action="store_true", help="print what was measured, for the tail and for all labels")
     arguments = parser.parse_args()
     torch.set_num_threads(1)
-    found = json.loads(RESULT.read_text()) if RESULT.exists() else {}
+    found = json.loads(arguments.result.read_text()) if arguments.result.exists() else {}
+    if arguments.table:
+        print(*(table(found, group) for group in ("tail", "total")), sep="\n\n")
+        return
     for seed in arguments.seeds:
         for name in arguments.sets:
-            scored = promises.scored(name, KEEP, seed, arguments.cache)
-            config, data = read(name, seed)
-            truth = scored["truth"]
-            result: dict[str, Any] = found.setdefault(f"{name}, {seed}", {})
-            result["before"] = result.get("before") or measured(config, data, {})
-            for order, asked in orders(scored["z"].astype(np.float64), scored["marked"], seed).items():
-                for count in arguments.counts:
-                    known = f"{order}, {count}" in result and order not in arguments.again
-                    if known or (arguments.only and order not in arguments.only):
-                        continue
-                    some: dict[tuple[int, int], State] = {
-                        at: "positive" if truth[at] else "negative" for at in asked[:count]
-                    }
-                    right = float(np.mean([truth[at] for at in some]))
-                    result[f"{order}, {count}"] = {**measured(config, data, some), "right": right}
-                    print(name, seed, order, count, result[f"{order}, {count}"], result["before"], flush=True)
-                    RESULT.write_text(json.dumps(found, indent=1) + "\n")
+            result = found.setdefault(f"{name}, {seed}", {})
+            for key in trial(name, seed, arguments.cache, result, arguments.counts):
+                print(name, seed, key, result[key], flush=True)
+                arguments.result.write_text(json.dumps(found, indent=1) + "\n")
 
 
 if __name__ == "__main__":

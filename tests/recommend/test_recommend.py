@@ -16,6 +16,7 @@ from raretag.data.arrays import from_arrays
 from raretag.metrics.intervals import Difference
 from raretag.recommend.candidates import Candidate, candidates, entrants
 from raretag.recommend.outcome import Outcome, Runner
+from raretag.recommend.race import chosen as chosen_of
 from raretag.recommend.race import cost, is_tie, race, rarity, recommend
 
 QUICK = ["train.epochs=2", "model.name=mlp", "model.width=8"]
@@ -76,6 +77,7 @@ def test_a_simpler_method_is_preferred_only_within_noise_and_half_a_point():
 
 
 A, B, C, D = (Candidate(label, (), f"the idea of {label}") for label in "ABCD")
+E = Candidate("E", (), "the idea of E", default=True)
 CLEAR, NEAR = (-0.10, -0.15, -0.05), (-0.02, -0.06, 0.01)  # a difference to the leader, and its interval
 
 
@@ -99,6 +101,8 @@ SENTENCES = {
     ),
     "recommended: B, the simplest within half a point of the leader, A, and not clearly worse. "
     "Its idea: the idea of B.": outcome_of(LEADS, (B, (-0.004, -0.02, 0.01), 3), choice=B),
+    "recommended: E, the default for feature vectors, of which A, the leader, is not clearly ahead. "
+    "Its idea: the idea of E.": outcome_of(LEADS, (E, NEAR, 3), choice=E),
     "recommended after 2 of 3 folds: A, which leads, but not clearly ahead of B. Its idea: the idea of A. "
     "Time was too short (not all folds were run): the whole race takes about 2 min (--minutes 2).": outcome_of(
         (A, (0.0, 0.0, 0.0), 2), (B, NEAR, 2), seconds=61
@@ -112,6 +116,21 @@ SENTENCES = {
         (A, (0.0, 0.0, 0.0), 1), choice=None, not_run=("B",), seconds=400
     ),
 }
+
+
+@pytest.mark.parametrize(
+    ("ran", "choice"),
+    [
+        ((LEADS, (E, NEAR, 3)), E),
+        ((LEADS, (E, CLEAR, 3)), A),
+        ((LEADS, (E, CLEAR, 1), (B, (-0.004, -0.02, 0.01), 3)), B),
+        (((E, (0.0, 0.0, 0.0), 3), (B, (-0.004, -0.02, 0.01), 3)), E),
+    ],
+)
+def test_only_a_clear_lead_replaces_the_default(ran, choice):
+    outcome = outcome_of(*ran)
+    simplest_first = sorted(outcome.runners, key=lambda r: "BAE".index(r.candidate.label))
+    assert chosen_of(simplest_first, outcome.runners[0].candidate.label) == choice
 
 
 @pytest.mark.parametrize("sentence", SENTENCES)

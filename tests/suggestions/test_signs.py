@@ -8,8 +8,9 @@ from typer.testing import CliRunner
 
 from raretag.cli.main import app
 from raretag.labels.store import LabelStore
+from raretag.metrics.empty_items import EmptyItems
 from raretag.suggestions.selection import list_suggestions
-from raretag.suggestions.signs import marked_share_by_empty, signs_in_labels, signs_in_scores
+from raretag.suggestions.signs import signs_in_labels, signs_in_scores
 from raretag.suggestions.teaching import teaching_order
 
 
@@ -26,7 +27,7 @@ def tagged(share, items=4000, seed=0):
 @pytest.mark.parametrize("share", [0.4, 0.6, 0.8])
 def test_items_without_a_tag_tell_how_many_are_marked(share):
     counts = np.array([len(row) for row in tagged(share).name_lists()])
-    assert marked_share_by_empty(float((counts == 0).mean()), float(counts.mean())) == pytest.approx(share, abs=0.05)
+    assert EmptyItems.of(counts).marked_share() == pytest.approx(share, abs=0.05)
 
 
 def test_complete_tags_show_no_sign_and_missing_ones_are_said_with_the_command():
@@ -35,7 +36,7 @@ def test_complete_tags_show_no_sign_and_missing_ones_are_said_with_the_command()
     assert "of the items have no tag at all" in said
     assert "data.absent=unknown" in said
     assert signs_in_labels(tagged(0.6), absent="unknown") == []
-    assert marked_share_by_empty(0.9, 2.0) is None  # more empty items than any share explains
+    assert EmptyItems(100, 0.9, 2.0, 40.0).marked_share() is None  # more empty items than any share explains
 
 
 def test_unmarked_items_that_score_like_marked_ones_are_a_sign():
@@ -90,3 +91,16 @@ def test_inspect_says_of_a_list_of_tags_that_nobody_has_checked_what_it_leaves_o
     shown = CliRunner().invoke(app, ["inspect", str(tmp_path / "t.csv")], env={"COLUMNS": "200"}).output
     assert ("negative: labels that an item does not list are assumed to be absent" in shown) is said
     assert ("missing tags?" in shown) is said
+
+
+def test_items_without_a_mark_weigh_what_the_scores_leave_open():
+    c = np.linspace(0.1, 0.95, 18)
+    open_ = np.full(len(c), 1 / len(c))
+    counts = np.array([len(row) for row in tagged(0.6).name_lists()])
+    found = EmptyItems.of(counts).weighed(open_, c)
+    assert found.sum() == pytest.approx(1)
+    assert c[found.argmax()] == pytest.approx(0.6)
+    assert found[c < 0.3].sum() < 0.01  # there cannot be fewer empty items than so few marks would leave
+    assert found[c > 0.7].sum() > 0.05  # items that truly have no label may be among them
+    none_left_out = np.maximum(counts, 1)  # only tagged items were collected: nothing is learnt of c
+    assert np.array_equal(EmptyItems.of(none_left_out).weighed(open_, c), open_)

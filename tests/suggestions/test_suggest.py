@@ -66,7 +66,7 @@ def test_a_weak_model_promises_little_and_says_that_the_scores_do_not_fix_the_sh
     evidence = estimate_probabilities(z, partial(truth, truth & (generator.random(truth.shape) < 0.6)))
     promise, _ = promised(evidence, truth, 300)
     assert promise.high - promise.low > 0.3
-    assert "give --marked-share or --audit" in evidence.assumption()
+    assert "answer fifty suggestions in random order (--audit)" in evidence.assumption()
 
 
 def test_single_marks_promise_nothing():

@@ -30,7 +30,8 @@ marked share among the highest scores (as many as a quarter of the marked entrie
 
 where the second part is for weak models. TRUST, the quarter and the prior are those of 840 choices under which the true
 c was most probable, over positives that were hidden on purpose in seven data sets; whether promises hold was then
-measured on other draws and on three other sets (benchmarks/promises.py, docs/review.md).
+measured on other draws and on three other sets (benchmarks/promises.py, docs/review.md). Items without any mark tell
+more of c than the scores do (empty_items.py), where there are such.
 """
 
 from __future__ import annotations
@@ -43,6 +44,7 @@ from scipy.optimize import minimize
 from scipy.special import expit, logit
 from scipy.stats import beta
 
+from raretag.metrics.empty_items import EmptyItems
 from raretag.metrics.outside import shrunk_lines
 
 Floats = NDArray[np.float64]
@@ -113,12 +115,18 @@ class LabelFrequency:
 
 
 def estimate_label_frequency(
-    t: Floats, marked: Bools, share: float | None = None, *, blind: bool = False, complete: bool = False
+    t: Floats,
+    marked: Bools,
+    share: float | None = None,
+    *,
+    blind: bool = False,
+    complete: bool = False,
+    empty: EmptyItems | None = None,
 ) -> LabelFrequency:
     """From entries [n] and their marks; `share` is c, if it is known.
 
     `blind`: trust nothing that the scores show; `complete`: somebody has looked at all entries, so that c is 1 but for
-    wrong marks, and only the shape is asked for.
+    wrong marks, and only the shape is asked for; `empty`: what items without a mark tell.
     """
     count = int(marked.sum())
     top = np.argsort(-t, kind="stable")[: max(int(_REGION * count), 200)]
@@ -134,6 +142,7 @@ def estimate_label_frequency(
     weights = by_shape(0.0 if blind else 1.0 if complete else TRUST)
     if share is None and not blind and not complete:
         weights = _normal(weights * np.tile(_prior_of_top(t, marked, shares) * np.gradient(shares), 2))
+        weights = weights if empty is None else empty.weighed(weights, np.tile(shares, 2))
     return LabelFrequency(np.tile(shares, 2), weights, curves, share is not None, by_shape(0.0 if blind else 1.0))
 
 

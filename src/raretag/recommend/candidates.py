@@ -18,6 +18,7 @@ class Candidate:
     label: str
     changes: tuple[str, ...]  # settings, as `--set` takes them
     why: str  # what the method is good at, as the end of "it wins because ..."
+    default: bool = False  # what `raretag train` solves feature vectors with: only a clear lead replaces it
 
 
 LINEAR = Candidate(
@@ -29,6 +30,7 @@ BLEND = Candidate(
     "blend",
     ("method.name=blend", "model.name=mlp", "model.layers=0"),
     "linear models, a kernel, a forest and networks, each weighted on held-out folds",
+    default=True,
 )
 COMMITTEE = Candidate(
     "committee",

@@ -53,7 +53,9 @@ class Outcome:
         if self.choice is None:
             ran = f"only {best.candidate.label} ran, in {best.folds} of {self.folds} folds"
             return f"no recommendation: {ran}, which is not a race. {self.unfinished()}".strip()
-        if self.choice.label != best.candidate.label:
+        if self.choice.label != best.candidate.label and self.choice.default:
+            why = f"the default for feature vectors, of which {best.candidate.label}, the leader, is not clearly ahead"
+        elif self.choice.label != best.candidate.label:
             why = f"the simplest within half a point of the leader, {best.candidate.label}, and not clearly worse"
         elif near := [runner.candidate.label for runner in others if runner.may_be_best]:
             why = f"which leads, but not clearly ahead of {_listed(near)}"

@@ -21,6 +21,7 @@ from scipy.special import expit
 from raretag.core.errors import UserError
 from raretag.core.targets import Targets
 from raretag.metrics.decision_cuts import are_chosen
+from raretag.metrics.empty_items import EmptyItems
 from raretag.metrics.label_frequency import (
     NEVER,
     Bools,
@@ -33,6 +34,7 @@ from raretag.metrics.marked_shares import MarkedShares, estimate_marked_shares
 from raretag.suggestions.promise import Promise, from_both, from_marks, from_marks_by_label, passing
 
 _AT_MOST = 300_000  # unknown entries that the ratio is fitted on
+CHEAPEST = "answer fifty suggestions in random order (--audit), or give --marked-share"
 RATIOS = np.linspace(-6.0, 3.0, 181)  # log odds ratios that are weighed
 
 
@@ -48,6 +50,7 @@ class EntryProbabilities:
     log_ratio: Floats | None  # draws; None: positives alone
     single: bool = False  # every item has exactly one mark
     shares: MarkedShares | None = None  # of each label; None: alike
+    empty: EmptyItems | None = None  # what items without a mark tell, where that was used
 
     @property
     def both(self) -> bool:
@@ -83,14 +86,17 @@ class EntryProbabilities:
         if self.single and not self.frequency.given:
             return (
                 "every item has exactly one mark, so an item's other positives were left out and the scores do not "
-                "show how many: give --marked-share or --audit"
+                f"show how many: {CHEAPEST}"
             )
         if self.frequency.given:
             return f"{middle:.0%} of the positives are marked, as given: assumes that this does not depend on the score"
-        sure = "" if high - low < 0.25 else " - the scores do not fix it: give --marked-share or --audit"
+        by_empty = self.empty is not None and self.empty.tell
+        source = "the scores and from the items without any mark" if by_empty else "the scores alone"
+        sure = "" if high - low < 0.25 else f", which do not fix it: {CHEAPEST}"
+        some = ", and that every item probably has a label" if by_empty else ""
         return (
-            f"{middle:.0%} of the positives are marked, between {low:.0%} and {high:.0%} from the scores alone{sure}; "
-            f"assumes that this does not depend on the score and is {self._alike()}"
+            f"{middle:.0%} of the positives are marked, between {low:.0%} and {high:.0%} from {source}{sure}; "
+            f"assumes that this does not depend on the score and is {self._alike()}{some}"
         )
 
     def _alike(self) -> str:
@@ -123,8 +129,9 @@ def estimate_probabilities(
             shares = estimate_marked_shares(t, positive, counted, label_frequency)
             t = np.where(t > NEVER, t - shares.log_ratio, NEVER)
             return EntryProbabilities(t, positive, negative, candidates, shares.frequency, None, shares=shares)
-        found = estimate_label_frequency(t[usable], positive[usable], label_frequency, blind=single)
-        return EntryProbabilities(t, positive, negative, candidates, found, None, single)
+        empty = EmptyItems.of(positive.sum(axis=1))
+        found = estimate_label_frequency(t[usable], positive[usable], label_frequency, blind=single, empty=empty)
+        return EntryProbabilities(t, positive, negative, candidates, found, None, single, empty=empty)
     t = on_one_scale(logits, positive, observed)
     usable = observed & positive.any(axis=0)
     ratio = estimate_ratio(t, positive, observed)

@@ -1,44 +1,21 @@
 r"""Signs that tags are missing where no file says so: a list of tags leaves out what nobody thought of.
 
-Two signs, each with what it assumes. Items without any tag: if every item truly has at least one label, of which
-1 + Poisson(\lambda), and each was marked with probability c, then with m tags per item on average
-
-    P(no tag) = (1 - c) exp(-\lambda c),    m = c (1 + \lambda)    =>    P(no tag) = (1 - c) exp(c - m)
-
-which falls with c and so fixes it. And scores: unmarked items that score out of fold like marked ones
+Two signs, each with what it assumes. Items without any tag: if every item truly has at least one label, their share
+tells how many tags are marked (empty_items.py). And scores: unmarked items that score out of fold like marked ones
 (label_frequency.py).
 """
 
 from __future__ import annotations
 
-from math import exp
-
 import numpy as np
-from scipy.optimize import brentq
 
 from raretag.labels.store import LabelStore
+from raretag.metrics.empty_items import EmptyItems
 from raretag.metrics.label_frequency import Floats
 from raretag.suggestions.probabilities import estimate_probabilities
 
-EMPTY = 0.03  # items without a tag: fewer are not worth a word
 _FEWEST = 50  # marked positives from which scores are looked at
 _MOST_ENTRIES = 40_000_000  # N x C
-
-
-def marked_share_by_empty(empty: float, per_item: float) -> float | None:
-    """c from the share of items without a tag and the tags per item; None if they do not fit together.
-
-    >>> round(marked_share_by_empty(0.229, 1.24), 2)
-    0.54
-    """
-
-    def excess(c: float) -> float:
-        return (1 - c) * exp(c - per_item) - empty
-
-    highest = min(1.0, per_item)
-    if not 0 < empty < 1 or excess(1e-9) <= 0 or excess(highest) >= 0:
-        return None
-    return float(brentq(excess, 1e-9, highest))
 
 
 def signs_in_labels(labels: LabelStore, absent: str = "negative") -> list[str]:
@@ -46,11 +23,11 @@ def signs_in_labels(labels: LabelStore, absent: str = "negative") -> list[str]:
     if labels.observed_share < 1 or absent != "negative" or not len(labels):
         return []
     counts = np.diff(labels.entries.positives.indptr)  # [N]
-    empty = float((counts == 0).mean())
-    if empty < EMPTY:
+    empty = EmptyItems.of(counts)
+    if not empty.tell:
         return []
-    share = marked_share_by_empty(empty, float(counts.mean()))
-    said = f"{empty:.0%} of the items have no tag at all"
+    share = empty.marked_share()
+    said = f"{empty.empty:.0%} of the items have no tag at all"
     if share is not None and share < 0.95:
         said += f"; if every item truly has one, only about {share:.0%} of the tags are marked"
     return [f"{said}. {advice()}"]

@@ -7,6 +7,7 @@ import { TrainingDialog } from "./training.js";
 
 const many = (number) => number.toLocaleString("en");
 const percent = (share) => `${Math.round(100 * share)} %`;
+const isWide = (promise) => promise.interval[1] - promise.interval[0] > 0.3;
 const interval = (promise) => `${Math.round(100 * promise.interval[0])} to ${percent(promise.interval[1])}`;
 
 class App {
@@ -115,6 +116,7 @@ class App {
     let said = "";
     if (promise.answered) said = `Of ${many(promise.answered)} answered suggestions ${percent(promise.right / promise.answered)} were right; promised ${interval(promise.promised)}.`;
     if (promise.expected) said += ` Expect ${percent(promise.expected.expected)} of ${promise.answered ? "the open ones" : "all suggestions"} to be right (${interval(promise.expected)}).`;
+    if (promise.expected && isWide(promise.expected)) said += " Fifty answers in random order (see Filter and order) would show this more exactly.";
     find("#promised").textContent = said.trim();
     this.chooseLabels();
   }
