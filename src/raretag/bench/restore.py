@@ -54,7 +54,7 @@ def lines_of(path: Path) -> list[tuple[str, dict[str, Any]]]:
 def settings_of(changes: Sequence[str], seed: int) -> str:
     """The whole configuration, so that neither the order of settings nor an older name of one matters."""
     try:
-        return plain({"changes": changes, "seed": seed}).model_dump_json()
+        return json.dumps(plain({"changes": changes, "seed": seed}).model_dump(mode="json"), sort_keys=True)
     except UserError:
         return ""
 
