@@ -1,7 +1,8 @@
 """Put the tables of finished plans into their pages: `python docs/benchmarks/refresh.py PLAN...`.
 
-Runs are read from runs/bench/PLAN-small, or from the folder of a word `PLAN=FOLDER`. A page keeps its own words; what
-stands between the two marks is replaced. Beside it lie PLAN.csv with the same numbers and records/PLAN.jsonl with a
+Runs are read from runs/bench/PLAN-small, or from the folder of a word `PLAN=FOLDER`. A run whose folder is gone keeps
+the numbers of its line in records/PLAN.jsonl if the plan still has it with the same settings; it takes no part in paired
+differences. A page keeps its own words; what stands between the two marks is replaced. Beside it lie PLAN.csv with the same numbers and records/PLAN.jsonl with a
 line for each run.
 """
 
@@ -10,19 +11,49 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from raretag.bench import opponents, results, table
 from raretag.bench import plan as plans
 from raretag.bench.estimate import COSTS
+from raretag.runs.cost import FILE as COST
 
 HERE = Path(__file__).parent
 BEGIN, END = "<!-- table: made by refresh.py -->", "<!-- end of table -->"
 
 
 def refresh(name: str, budget: str = "small", runs: Path | None = None) -> None:
-    plan = plans.load(name)
     runs = runs or HERE.parent.parent / "runs" / "bench" / f"{name}-{budget}"
+    with TemporaryDirectory() as together:
+        beside_earlier(name, budget, runs, Path(together))
+        write(name, budget, Path(together))
+
+
+def beside_earlier(name: str, budget: str, runs: Path, together: Path) -> None:
+    """Fill a folder with links to the runs that are there, and with what was recorded of those that are not."""
+    earlier = {}
+    records = HERE / "records" / f"{name}.jsonl"
+    for line in records.read_text(encoding="utf-8").splitlines() if records.is_file() else ():
+        record = json.loads(line)
+        earlier[json.dumps([record[part] for part in ("data", "setting", "method", "seed", "changes")])] = record
+    for cell in plans.cells(plans.load(name), budget):
+        what = [cell.data.label, cell.setting.label, cell.method.label, cell.seed, cell.changes]
+        record = earlier.get(json.dumps(what))
+        if (runs / cell.name / "record.json").is_file():
+            (together / cell.name).symlink_to((runs / cell.name).resolve())
+        elif record is not None:
+            final = record["final"] | {"per_class": {"average_precision": []}}
+            learned = {"learned": {"out_of_fold_mAP": record["final"].get("out_of_fold_mAP")}}
+            about = {"metrics": {"final": final}, "method": learned, "environment": record["environment"]}
+            (together / cell.name).mkdir()
+            written = {"record.json": about, COST: record["cost"], "metrics.jsonl": {"seconds": record["seconds"]}}
+            for file, content in written.items():
+                (together / cell.name / file).write_text(json.dumps(content), encoding="utf-8")
+
+
+def write(name: str, budget: str, runs: Path) -> None:
+    plan = plans.load(name)
     found = results.sections(plan, budget, runs, paired=True)
     lines = table.jsonl(plan, budget, runs)
     records = [json.loads(line) for line in lines.splitlines()]

@@ -200,6 +200,8 @@ def label_differences(
         if record is None or base is None:
             continue
         one, other = (found["metrics"]["final"]["per_class"]["average_precision"] for found in (record, base))
+        if not one or not other:  # only the line of its record is left
+            continue
         for at in range(len(one)) if group is None else record["groups"][group]:
             if one[at] is not None and other[at] is not None:
                 labels = apart.setdefault(cell.method.label, {})
