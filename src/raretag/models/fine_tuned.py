@@ -7,6 +7,7 @@ features make different mistakes, so their scores are added up.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,7 +16,9 @@ from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from raretag.core.protocols import Named
-from raretag.models.pretrained import freeze
+from raretag.models.pretrained import EfficientnetLite, Pretrained, freeze, multiplies_bfloat16
+
+PARTS = 2  # of the items; each has a network that did not see it
 
 
 @dataclass(frozen=True)
@@ -27,11 +30,11 @@ class Network:
 
 
 def tuned_network(encoder: Named, *, pretrained: bool = True) -> Network:
-    """The network that learns: the encoder itself, or the last of several side by side, without mirror images."""
+    """The network that learns: the encoder itself, or the last of several side by side."""
     first = {"name": encoder.name, **encoder.options}
     if encoder.name == "side_by_side":
         first = dict(encoder.options["of"][-1])
-    kept = {key: value for key, value in first.items() if key not in ("name", "frozen", "flip", "download")}
+    kept = {key: value for key, value in first.items() if key not in ("name", "frozen", "download")}
     return Network(str(first["name"]), {**kept, "pretrained": pretrained})
 
 
@@ -49,11 +52,17 @@ def hold_first(network: nn.Module, learning: float) -> None:
 
 
 class EndToEnd(nn.Module):
-    """Images to logits: `backbone` gives features, `head` classifies them. Normalisation stays in evaluation mode."""
+    """Images to logits: `backbone` gives features, `head` classifies them. Normalisation stays in evaluation mode.
+
+    Mirror images, if the backbone has them, are for scoring alone: training images are mirrored at random.
+    """
 
     def __init__(self, backbone: nn.Module, head: nn.Module) -> None:
         super().__init__()
         self.backbone, self.head = backbone, head
+        self.flip = isinstance(backbone, Pretrained) and backbone.flip
+        if isinstance(backbone, EfficientnetLite):
+            backbone.exact = not multiplies_bfloat16()
 
     def forward(self, images: Tensor) -> Tensor:
         logits: Tensor = self.head(self.backbone(images))
@@ -61,23 +70,39 @@ class EndToEnd(nn.Module):
 
     def train(self, mode: bool = True) -> EndToEnd:
         super().train(mode)
+        if isinstance(self.backbone, Pretrained):
+            self.backbone.flip = self.flip and not mode
         for module in self.backbone.modules():
             if isinstance(module, _BatchNorm):
                 module.eval()
         return self
 
+    @property
+    def classify(self) -> nn.Linear:
+        return [part for part in self.head.modules() if isinstance(part, nn.Linear)][-1]
+
+    @torch.no_grad()
+    def leveled(self, logits: Tensor, like: Tensor) -> Tensor:
+        """Give the head the mean and deviation that other logits [N, C] of the same items have; its own, after that."""
+        classify = self.classify
+        scale = like.std(0) / logits.std(0).clamp(min=1e-6)  # [C]
+        shift = like.mean(0) - scale * logits.mean(0)
+        classify.weight.mul_(scale[:, None].to(classify.weight))
+        classify.bias.mul_(scale.to(classify.bias)).add_(shift.to(classify.bias))
+        return scale * logits + shift
+
 
 class FineTuned(nn.Module):
-    """logits = (1 - share) of the classifier of frozen features + share of the network that was tuned."""
+    """logits = (1 - share) of the classifier of frozen features + share of the mean of the networks that were tuned."""
 
     share: Tensor
 
-    def __init__(self, encoder: nn.Module, model: nn.Module, tuned: nn.Module, share: float = 0.5) -> None:
+    def __init__(self, encoder: nn.Module, model: nn.Module, tuned: Sequence[EndToEnd], share: float = 0.5) -> None:
         super().__init__()
-        self.encoder, self.model, self.tuned = encoder, model, tuned
+        self.encoder, self.model, self.tuned = encoder, model, nn.ModuleList(tuned)
         self.register_buffer("share", torch.tensor(share))
 
     def forward(self, images: Tensor) -> Tensor:
         frozen: Tensor = self.model(self.encoder(images).float())
-        tuned: Tensor = self.tuned(images)
+        tuned = torch.stack([network(images) for network in self.tuned]).mean(0)
         return (1 - self.share) * frozen + self.share * tuned
