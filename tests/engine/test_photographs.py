@@ -183,6 +183,21 @@ def test_fine_tuning_starts_from_the_frozen_model_and_is_served_with_it(table: A
         train(table, effort="quick", fine_tune="blend")
 
 
+def test_folders_of_the_first_version_with_one_network_are_still_read() -> None:
+    def made() -> FineTuned:
+        tuned = [EndToEnd(EfficientnetLite(3), nn.Linear(1280, 2)) for _ in range(2)]
+        return FineTuned(nn.Flatten(), nn.Linear(3 * 32 * 32, 2), tuned).eval()
+
+    first = made()
+    assert isinstance(first.tuned, nn.ModuleList)
+    before = {name.replace("tuned.0.", "tuned."): value for name, value in first.state_dict().items()}
+    before = {name: value for name, value in before.items() if not name.startswith("tuned.1.")}
+    again, images = made(), torch.randn(2, 3, 32, 32)
+    again.resize_for({name: tuple(value.shape) for name, value in before.items()})
+    again.load_state_dict(before)
+    torch.testing.assert_close(again(images), 0.5 * (first.model(images.flatten(1)) + first.tuned[0](images)))
+
+
 def test_where_tuning_does_not_pay_the_frozen_model_is_what_is_written(
     table: Any, tmp_path: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -220,10 +235,3 @@ def test_the_head_expects_labels_as_often_as_they_are_drawn() -> None:
     expect(classify, logits, positive, draws)
     expected = (logits + classify.bias - before).sigmoid()[draws].mean(0)
     torch.testing.assert_close(expected, positive[draws].mean(0), atol=1e-4, rtol=0)
-
-
-def test_mirror_images_are_for_scoring_alone() -> None:
-    images = torch.randn(2, 3, 32, 32)
-    network = EndToEnd(EfficientnetLite(3, flip=True), nn.Linear(1280, 2)).eval()
-    torch.testing.assert_close(network(images), network(images.flip(3)))
-    assert not torch.allclose(network.train()(images), network(images.flip(3)))

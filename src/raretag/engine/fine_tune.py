@@ -41,7 +41,7 @@ SHARES = (0.15, 0.3, 0.5)  # of the tuned network's scores, beside none
 METHOD = "assume_negative"
 SAMPLER: dict[str, Any] = {"name": "class_aware", "reduce": None}  # rare labels take their turn, too
 DEFAULTS: dict[str, Any] = {
-    "epochs": 6,
+    "epochs": 4,
     "learning_rate": 1e-4,  # of the head, which is solved already
     "backbone_rate": 3.0,
     "weight_decay": 0.01,
@@ -131,7 +131,8 @@ def start(prepared: Prepared, images: DataSet, asked: Config, learn: Tensor) -> 
     head = first.model.get_submodule("head")
     held_out = first.solver.solve(lambda: features_of(first.model, items, prepared.fabric, ROWS), head, SILENT)
     hold_first(network, LEARNING)
-    model = prepared.fabric.to_device(EndToEnd(network, first.model))
+    model = EndToEnd(network, first.model)
+    prepared.fabric.to_device(model)
     given = {name: getattr(asked.train, name) for name in asked.train.model_fields_set}
     settings = Train(**{**DEFAULTS, **given})
     named = asked.fine_tune.model_dump()
@@ -150,8 +151,9 @@ def start(prepared: Prepared, images: DataSet, asked: Config, learn: Tensor) -> 
         Prepared(tuning, learning, prepared.statistics, prepared.groups, prepared.raw, prepared.fabric, model), method
     )
     if plain and held_out is not None:
-        sampler = training.make_sampler(None)
-        expect(model.classify, held_out, labels.targets().positive, torch.cat([sampler.epoch(n) for n in range(DRAWS)]))
+        stream = training.make_sampler(None)
+        draws = torch.cat([stream.epoch(number) for number in range(DRAWS)])
+        expect(model.classify, held_out, labels.targets().positive, draws)
     return training
 
 

@@ -7,16 +7,16 @@ features make different mistakes, so their scores are added up.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from raretag.core.protocols import Named
-from raretag.models.pretrained import EfficientnetLite, Pretrained, freeze, multiplies_bfloat16
+from raretag.models.pretrained import EfficientnetLite, freeze, multiplies_bfloat16
 
 PARTS = 2  # of the items; each has a network that did not see it
 
@@ -30,11 +30,11 @@ class Network:
 
 
 def tuned_network(encoder: Named, *, pretrained: bool = True) -> Network:
-    """The network that learns: the encoder itself, or the last of several side by side."""
+    """The network that learns: the encoder itself, or the last of several side by side, without mirror images."""
     first = {"name": encoder.name, **encoder.options}
     if encoder.name == "side_by_side":
         first = dict(encoder.options["of"][-1])
-    kept = {key: value for key, value in first.items() if key not in ("name", "frozen", "download")}
+    kept = {key: value for key, value in first.items() if key not in ("name", "frozen", "flip", "download")}
     return Network(str(first["name"]), {**kept, "pretrained": pretrained})
 
 
@@ -52,15 +52,11 @@ def hold_first(network: nn.Module, learning: float) -> None:
 
 
 class EndToEnd(nn.Module):
-    """Images to logits: `backbone` gives features, `head` classifies them. Normalisation stays in evaluation mode.
-
-    Mirror images, if the backbone has them, are for scoring alone: training images are mirrored at random.
-    """
+    """Images to logits: `backbone` gives features, `head` classifies them. Normalisation stays in evaluation mode."""
 
     def __init__(self, backbone: nn.Module, head: nn.Module) -> None:
         super().__init__()
         self.backbone, self.head = backbone, head
-        self.flip = isinstance(backbone, Pretrained) and backbone.flip
         if isinstance(backbone, EfficientnetLite):
             backbone.exact = not multiplies_bfloat16()
 
@@ -70,8 +66,6 @@ class EndToEnd(nn.Module):
 
     def train(self, mode: bool = True) -> EndToEnd:
         super().train(mode)
-        if isinstance(self.backbone, Pretrained):
-            self.backbone.flip = self.flip and not mode
         for module in self.backbone.modules():
             if isinstance(module, _BatchNorm):
                 module.eval()
@@ -99,10 +93,17 @@ class FineTuned(nn.Module):
 
     def __init__(self, encoder: nn.Module, model: nn.Module, tuned: Sequence[EndToEnd], share: float = 0.5) -> None:
         super().__init__()
-        self.encoder, self.model, self.tuned = encoder, model, nn.ModuleList(tuned)
+        self.encoder, self.model = encoder, model
+        self.tuned: EndToEnd | nn.ModuleList = nn.ModuleList(tuned)
         self.register_buffer("share", torch.tensor(share))
+
+    def resize_for(self, shapes: Mapping[str, tuple[int, ...]]) -> None:
+        """Folders of version 0.1.0 have one network."""
+        if isinstance(self.tuned, nn.ModuleList) and any(name.startswith("tuned.backbone.") for name in shapes):
+            self.tuned = cast("EndToEnd", self.tuned[0])
 
     def forward(self, images: Tensor) -> Tensor:
         frozen: Tensor = self.model(self.encoder(images).float())
-        tuned = torch.stack([network(images) for network in self.tuned]).mean(0)
+        networks = [self.tuned] if isinstance(self.tuned, EndToEnd) else self.tuned
+        tuned = torch.stack([network(images) for network in networks]).mean(0)
         return (1 - self.share) * frozen + self.share * tuned
