@@ -1,9 +1,9 @@
 """Put the tables of finished plans into their pages: `python docs/benchmarks/refresh.py PLAN...`.
 
 Runs are read from runs/bench/PLAN-small, or from the folder of a word `PLAN=FOLDER`. A run whose folder is gone keeps
-the numbers of its line in records/PLAN.jsonl if the plan still has it with the same settings; it takes no part in paired
-differences. A page keeps its own words; what stands between the two marks is replaced. Beside it lie PLAN.csv with the same numbers and records/PLAN.jsonl with a
-line for each run.
+the numbers of its line in records/PLAN.jsonl if the plan still has it with the same settings; it has no part in paired
+differences. A page keeps its own words; what stands between the two marks is replaced. Beside it lie PLAN.csv with the
+same numbers and records/PLAN.jsonl with a line for each run.
 """
 
 from __future__ import annotations

@@ -162,7 +162,7 @@ def expect(classify: nn.Linear, held_out: Tensor, positive: Tensor, draws: Tenso
     """Shift the biases until the head expects each label as often as the plain loss will meet it.
 
     Logistic regression was balanced, and draws are not the items as they come. A network whose head expects something
-    else learns that first, at the cost of its features. `held_out` [N, C] are logits of items that the head did not see.
+    else learns that first, at the cost of its features. `held_out` [N, C] are logits of items that a head has not seen.
     """
     often = torch.bincount(draws, minlength=len(positive)).double()[:, None] / len(draws)
     wanted = (often * positive).sum(0).clamp(RAREST, 1 - RAREST)
@@ -181,12 +181,12 @@ def logits(prepared: Prepared, tuned: nn.Module, items: Items) -> Tensor:
 
 
 def share_that_pays(frozen: Tensor, tuned: Tensor, targets: Targets, listener: Listener) -> float:
-    """How much the tuned network counts: what ranks the training items best, by scores of models that never saw them."""
+    """How much the tuned networks count: what ranks the items best, by scores of models that never saw them."""
     targets = targets.assuming_negatives()  # what is unknown is mostly absent
     tried = {share: mean_precision((1 - share) * frozen + share * tuned, targets) for share in (0.0, *SHARES)}
     best = max(tried, key=lambda share: tried[share])
     means = f"frozen {100 * tried[0.0]:.1f}, fine-tuned {100 * mean_precision(tuned, targets):.1f}"
-    end = f"together {100 * tried[best]:.1f} with a share of {best:g} for the tuned network"
+    end = f"together {100 * tried[best]:.1f} with a share of {best:g} for the tuned networks"
     end = end if best else "no sum of both is better, so the frozen model stays as it is"
     listener.message(f"mAP out of fold: {means}; {end}")
     return best
