@@ -18,7 +18,7 @@ from raretag.config.settings import compose, read
 from raretag.core.errors import UserError
 from raretag.core.protocols import blocks_of
 from raretag.data.inputs.described import inputs_from
-from raretag.data.inputs.mixed import LIMIT, TableColumns
+from raretag.data.inputs.mixed import LIMIT, ImageVectors, TableColumns
 from raretag.data.table import Table
 from raretag.serve.asked import Asked, Limits
 from raretag.serve.export import export
@@ -192,9 +192,7 @@ def test_bad_items_are_answered(file, tmp_path):
 
 def test_an_image_a_text_and_a_number_are_one_vector(tmp_path, monkeypatch):
     monkeypatch.setenv("RARETAG_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr(
-        "raretag.data.inputs.mixed.ImageVectors.__init__.__defaults__", ("small_resnet", 16, "resize", "")
-    )
+    monkeypatch.setattr(ImageVectors, "best", lambda fit: ImageVectors("small_resnet", 16, fit))
     lines = []
     for n in range(30):
         colour = ["red", "blue"][n % 2]
@@ -212,3 +210,8 @@ def test_an_image_a_text_and_a_number_are_one_vector(tmp_path, monkeypatch):
     (tmp_path / "new.csv").write_text("photo,words,size\n../x.png,a,1\n")
     with pytest.raises(UserError, match="leaves the folder"):
         model.predict(tmp_path / "new.csv")
+
+
+def test_a_card_chooses_no_other_options_of_the_image_network():
+    with pytest.raises(UserError, match="there is no image network"):
+        ImageVectors(options={"download": True})

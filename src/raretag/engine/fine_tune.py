@@ -1,14 +1,14 @@
 """Fine-tuning an image network (`--fine-tune`): first a classifier of frozen features, then the network from there.
 
 1. The default has been fitted to frozen features of all items: every item has a score of a model that never saw it.
-2. A tenth of the items is held out. On the frozen features of the others, balanced logistic regression is solved; it is
-   the head that the network starts with.
-3. The last layers and the head learn with the method that was asked for, or else the plain loss and class-aware draws,
-   at a rate that rises and then falls, on images that are cropped, mirrored and coloured at random; a moving average of
-   the weights is kept.
-4. Scores of both are added up. The held-out items say whether that pays; where it does harm, the frozen model stays.
+2. The items are cut into two parts. For each part, a network learns from the other. Its head begins as balanced
+   logistic regression on frozen features; then its last layers and the head learn with the method that was asked for,
+   or else the plain loss and class-aware draws, at a rate that rises and then falls, on images that are cropped,
+   mirrored and coloured at random. A moving average of its weights scores the part that it did not see.
+3. Scores of the frozen model and the mean of the networks' scores are added up, with the share that is best for the
+   items' scores of models that never saw them. Where no share pays, the frozen model stays.
 
-Thresholds, calibration and validation numbers come from the held-out items alone: neither part of the sum saw them.
+So every labelled item teaches, and thresholds, calibration and validation numbers come out of fold, as without tuning.
 A run that is resumed begins anew.
 """
 
@@ -17,12 +17,12 @@ from __future__ import annotations
 import copy
 import time
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
 
-from raretag.config.settings import Chosen, Config, Encoder, Train
+from raretag.config.settings import Chosen, Config, Encoder, FineTune, Train
 from raretag.core.errors import UserError
 from raretag.core.listener import SILENT, Listener
 from raretag.core.method import Method
@@ -34,23 +34,24 @@ from raretag.engine.prepare import Prepared, assembled, begin, build_learner, ma
 from raretag.labels.split import split
 from raretag.metrics.precision_curve import average_precision
 from raretag.models.assemble import build_backbone, width_of
-from raretag.models.fine_tuned import EndToEnd, FineTuned, hold_first, tuned_network
+from raretag.models.fine_tuned import PARTS, EndToEnd, FineTuned, hold_first, tuned_network
 
-HELD = 0.1  # of the training items
 LEARNING = 0.75  # of the network's weights, the last ones: less than half of its work
-SHARE = 0.5  # of the tuned network's scores
+SHARES = (0.15, 0.3, 0.5)  # of the tuned network's scores, beside none
 METHOD = "assume_negative"
 SAMPLER: dict[str, Any] = {"name": "class_aware", "reduce": None}  # rare labels take their turn, too
 DEFAULTS: dict[str, Any] = {
     "epochs": 4,
-    "learning_rate": 1e-5,  # of the head, which is solved already: more of it unlearns what the strength was chosen for
-    "backbone_rate": 10.0,
+    "learning_rate": 1e-4,  # of the head, which is solved already
+    "backbone_rate": 3.0,
     "weight_decay": 0.01,
     "warmup": 0.1,
     "clip": 1.0,
     "average": 0.98,
 }
 ROWS = 256  # feature vectors that are looked at together
+DRAWS = 20  # epochs that tell how often each item is drawn
+RAREST, ROUNDS = 1e-4, 60  # of a label's frequency; of its approximation
 FIRST_STEPS = 4  # after which the time of the whole is told
 
 
@@ -59,36 +60,51 @@ def fine_tune(prepared: Prepared, images: DataSet, asked: Config, listener: List
 
     `images` are the items before the encoder, `asked` the configuration before anything was chosen in it.
     """
-    if prepared.out_of_fold is None:
+    frozen = prepared.out_of_fold
+    if frozen is None:
         raise UserError("fine-tuning begins with blend on frozen features; leave out --set train.use_all=false")
     labels = prepared.data.train.labels
-    learn, held = (torch.as_tensor(rows) for rows in split(labels, [1 - HELD, HELD], prepared.config.seed).parts)
-    training = start(prepared, images, asked, learn)
-    epochs, begun, first = training.settings.epochs, 0.0, 0.0
-    for step in fit(training):
-        listener.progress(step.share)
-        if step.step == 1:  # it also warms up
-            begun, first = time.monotonic(), step.share
-        if step.step == FIRST_STEPS:
-            left = (time.monotonic() - begun) * (1 - step.share) / (step.share - first)
-            listener.message(f"fine-tuning on {len(learn):,} images for {epochs} epochs: about {minutes(left)}")
-        if step.ends_epoch:
-            listener.message(f"fine-tuning: epoch {step.epoch + 1} of {epochs}, loss {step.mean_loss:.4f}")
-    tuned = training.best.eval()
-    validation = Items(prepared.data.train.take(held).inputs, labels.take(held.numpy()))
-    scores = {
-        "held": (prepared.out_of_fold[held], logits(prepared, tuned, images.train.take(held))),
-        "test": (prepared.logits(prepared.data.test), logits(prepared, tuned, images.test)),
-    }
-    share = share_that_pays(*scores["held"], validation, listener)
-    prepared.first_validation, prepared.test_logits = (
-        (1 - share) * frozen + share * fine for frozen, fine in scores.values()
-    )
-    prepared.data = replace(prepared.data, validation=validation)
+    parts = [torch.as_tensor(rows) for rows in split(labels, [1 / PARTS] * PARTS, prepared.config.seed).parts]
+    out_of_fold = torch.empty_like(frozen)
+    networks: list[EndToEnd] = []
+    for number, held in enumerate(parts):
+        learn = torch.cat([rows for other, rows in enumerate(parts) if other != number])
+        training = start(prepared, images, asked, learn)
+        follow(training, number, listener)
+        network = cast("EndToEnd", training.best.eval())
+        found = logits(prepared, network, images.train.take(held))
+        out_of_fold[held] = network.leveled(found, frozen[held])
+        networks.append(network)
+    share = share_that_pays(frozen, out_of_fold, labels.targets(), listener)
+    prepared.refitted = {"parts": ["train"], "items": len(labels), "networks": PARTS, "share": share}
+    if not share:  # the model and its card are those of a run without fine-tuning
+        prepared.config = prepared.config.model_copy(update={"fine_tune": FineTune()})
+        return
+    prepared.out_of_fold = (1 - share) * frozen + share * out_of_fold
+    test = prepared.logits(prepared.data.test)
+    tuned = torch.stack([logits(prepared, network, images.test) for network in networks]).mean(0)
+    prepared.test_logits = (1 - share) * test + share * tuned
     torch.manual_seed(prepared.config.seed)
     encoder = build_backbone(prepared.config.encoder, prepared.raw.shape)
-    prepared.model = FineTuned(encoder, prepared.model, tuned, share)
-    prepared.refitted = {"parts": ["train"], "items": len(labels), "fine_tuned_on": len(learn), "share": share}
+    prepared.model = FineTuned(encoder, prepared.model, networks, share)
+
+
+def follow(training: Training, number: int, listener: Listener) -> None:
+    """Train one of the networks, and tell how far all of them are."""
+    epochs, begun, first = training.settings.epochs, 0.0, 0.0
+    for step in fit(training):
+        listener.progress((number + step.share) / PARTS)
+        if step.step == 1:  # it also warms up
+            begun, first = time.monotonic(), step.share
+        if step.step == FIRST_STEPS and number == 0:
+            left = (time.monotonic() - begun) * (PARTS - step.share) / (step.share - first)
+            listener.message(
+                f"fine-tuning {PARTS} networks on {len(training.items):,} images each for {epochs} epochs: "
+                f"about {minutes(left)}"
+            )
+        if step.ends_epoch:
+            which = f"network {number + 1} of {PARTS}, epoch {step.epoch + 1} of {epochs}"
+            listener.message(f"fine-tuning: {which}, loss {step.mean_loss:.4f}")
 
 
 def start(prepared: Prepared, images: DataSet, asked: Config, learn: Tensor) -> Training:
@@ -113,9 +129,10 @@ def start(prepared: Prepared, images: DataSet, asked: Config, learn: Tensor) -> 
     first = assembled(begin(solved, prepared.fabric, SILENT, data, None, own_model=False), prepared.fabric, SILENT)
     assert first.solver is not None
     head = first.model.get_submodule("head")
-    first.solver.solve(lambda: features_of(first.model, items, prepared.fabric, ROWS), head, SILENT)
+    held_out = first.solver.solve(lambda: features_of(first.model, items, prepared.fabric, ROWS), head, SILENT)
     hold_first(network, LEARNING)
-    model = prepared.fabric.to_device(EndToEnd(network, first.model))
+    model = EndToEnd(network, first.model)
+    prepared.fabric.to_device(model)
     given = {name: getattr(asked.train, name) for name in asked.train.model_fields_set}
     settings = Train(**{**DEFAULTS, **given})
     named = asked.fine_tune.model_dump()
@@ -130,9 +147,30 @@ def start(prepared: Prepared, images: DataSet, asked: Config, learn: Tensor) -> 
         sampler = Chosen(**SAMPLER) if plain or method.sampler == SAMPLER["name"] else Chosen(name=method.sampler)
     tuning = tuning.model_copy(update={"sampler": sampler})
     learning = replace(prepared.data, train=Items(images.train.take(learn).inputs, labels), truth=None)
-    return make_training(
+    training = make_training(
         Prepared(tuning, learning, prepared.statistics, prepared.groups, prepared.raw, prepared.fabric, model), method
     )
+    if plain and held_out is not None:
+        stream = training.make_sampler(None)
+        draws = torch.cat([stream.epoch(number) for number in range(DRAWS)])
+        expect(model.classify, held_out, labels.targets().positive, draws)
+    return training
+
+
+@torch.no_grad()
+def expect(classify: nn.Linear, held_out: Tensor, positive: Tensor, draws: Tensor) -> None:
+    """Shift the biases until the head expects each label as often as the plain loss will meet it.
+
+    Logistic regression was balanced, and draws are not the items as they come. A network whose head expects something
+    else learns that first, at the cost of its features. `held_out` [N, C] are logits of items that a head has not seen.
+    """
+    often = torch.bincount(draws, minlength=len(positive)).double()[:, None] / len(draws)
+    wanted = (often * positive).sum(0).clamp(RAREST, 1 - RAREST)
+    shift = torch.zeros_like(wanted)
+    for _ in range(ROUNDS):
+        expected = (often * (held_out + shift).sigmoid()).sum(0).clamp(RAREST, 1 - RAREST)
+        shift += wanted.logit() - expected.logit()
+    classify.bias.add_(shift.to(classify.bias))
 
 
 def logits(prepared: Prepared, tuned: nn.Module, items: Items) -> Tensor:
@@ -142,21 +180,20 @@ def logits(prepared: Prepared, tuned: nn.Module, items: Items) -> Tensor:
     return like.logits(items)
 
 
-def share_that_pays(frozen: Tensor, tuned: Tensor, held: Items, listener: Listener) -> float:
-    """How much the tuned network counts: a half, unless held-out items say that the sum is worse than the frozen."""
-    targets = held.labels.targets()
-    if not bool(targets.negative.any()):  # what is unknown is mostly absent
-        targets = Targets(targets.positive, torch.ones_like(targets.observed))
-    found = {}
-    for name, scores in (("frozen", frozen), ("fine-tuned", tuned), ("both", (1 - SHARE) * frozen + SHARE * tuned)):
-        found[name] = torch.as_tensor(average_precision(scores, targets)).double()
-    change = (found["both"] - found["frozen"]).nan_to_num()
-    error = float(change.std()) / max(1.0, len(change) ** 0.5)
-    pays = float(change.mean()) >= -error
-    means = ", ".join(f"{name} {100 * float(values.nanmean()):.1f}" for name, values in found.items())
-    end = "their scores are added up" if pays else "so the frozen model stays as it is"
-    listener.message(f"mAP of {len(held):,} held-out items: {means}; {end}")
-    return SHARE if pays else 0.0
+def share_that_pays(frozen: Tensor, tuned: Tensor, targets: Targets, listener: Listener) -> float:
+    """How much the tuned networks count: what ranks the items best, by scores of models that never saw them."""
+    targets = targets.assuming_negatives()  # what is unknown is mostly absent
+    tried = {share: mean_precision((1 - share) * frozen + share * tuned, targets) for share in (0.0, *SHARES)}
+    best = max(tried, key=lambda share: tried[share])
+    means = f"frozen {100 * tried[0.0]:.1f}, fine-tuned {100 * mean_precision(tuned, targets):.1f}"
+    end = f"together {100 * tried[best]:.1f} with a share of {best:g} for the tuned networks"
+    end = end if best else "no sum of both is better, so the frozen model stays as it is"
+    listener.message(f"mAP out of fold: {means}; {end}")
+    return best
+
+
+def mean_precision(scores: Tensor, targets: Targets) -> float:
+    return float(torch.as_tensor(average_precision(scores, targets)).nanmean())
 
 
 def minutes(seconds: float) -> str:

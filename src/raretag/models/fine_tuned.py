@@ -7,15 +7,18 @@ features make different mistakes, so their scores are added up.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from raretag.core.protocols import Named
-from raretag.models.pretrained import freeze
+from raretag.models.pretrained import EfficientnetLite, freeze, multiplies_bfloat16
+
+PARTS = 2  # of the items; each has a network that did not see it
 
 
 @dataclass(frozen=True)
@@ -54,6 +57,8 @@ class EndToEnd(nn.Module):
     def __init__(self, backbone: nn.Module, head: nn.Module) -> None:
         super().__init__()
         self.backbone, self.head = backbone, head
+        if isinstance(backbone, EfficientnetLite):
+            backbone.exact = not multiplies_bfloat16()
 
     def forward(self, images: Tensor) -> Tensor:
         logits: Tensor = self.head(self.backbone(images))
@@ -66,18 +71,39 @@ class EndToEnd(nn.Module):
                 module.eval()
         return self
 
+    @property
+    def classify(self) -> nn.Linear:
+        return [part for part in self.head.modules() if isinstance(part, nn.Linear)][-1]
+
+    @torch.no_grad()
+    def leveled(self, logits: Tensor, like: Tensor) -> Tensor:
+        """Give the head the mean and deviation that other logits [N, C] of the same items have; its own, after that."""
+        classify = self.classify
+        scale = like.std(0) / logits.std(0).clamp(min=1e-6)  # [C]
+        shift = like.mean(0) - scale * logits.mean(0)
+        classify.weight.mul_(scale[:, None].to(classify.weight))
+        classify.bias.mul_(scale.to(classify.bias)).add_(shift.to(classify.bias))
+        return scale * logits + shift
+
 
 class FineTuned(nn.Module):
-    """logits = (1 - share) of the classifier of frozen features + share of the network that was tuned."""
+    """logits = (1 - share) of the classifier of frozen features + share of the mean of the networks that were tuned."""
 
     share: Tensor
 
-    def __init__(self, encoder: nn.Module, model: nn.Module, tuned: nn.Module, share: float = 0.5) -> None:
+    def __init__(self, encoder: nn.Module, model: nn.Module, tuned: Sequence[EndToEnd], share: float = 0.5) -> None:
         super().__init__()
-        self.encoder, self.model, self.tuned = encoder, model, tuned
+        self.encoder, self.model = encoder, model
+        self.tuned: EndToEnd | nn.ModuleList = nn.ModuleList(tuned)
         self.register_buffer("share", torch.tensor(share))
+
+    def resize_for(self, shapes: Mapping[str, tuple[int, ...]]) -> None:
+        """Folders of version 0.1.0 have one network."""
+        if isinstance(self.tuned, nn.ModuleList) and any(name.startswith("tuned.backbone.") for name in shapes):
+            self.tuned = cast("EndToEnd", self.tuned[0])
 
     def forward(self, images: Tensor) -> Tensor:
         frozen: Tensor = self.model(self.encoder(images).float())
-        tuned: Tensor = self.tuned(images)
+        networks = [self.tuned] if isinstance(self.tuned, EndToEnd) else self.tuned
+        tuned = torch.stack([network(images) for network in networks]).mean(0)
         return (1 - self.share) * frozen + self.share * tuned

@@ -80,16 +80,20 @@ def is_fine_tuned(card: Card) -> bool:
 
 def assemble_fine_tuned(card: Card, shape: tuple[int, ...]) -> nn.Module:
     """The frozen encoder with its classifier and the tuned network, with weights that are still random."""
-    from raretag.models.fine_tuned import EndToEnd, FineTuned, tuned_network  # few models need it
+    from raretag.models.fine_tuned import PARTS, EndToEnd, FineTuned, tuned_network  # few models need it
 
     config, statistics = card.settings, statistics_of(card)
     encoder = build_backbone(config.encoder, shape).eval()
-    tuned = build_backbone(tuned_network(config.encoder, pretrained=False), shape)
+    network = tuned_network(config.encoder, pretrained=False)
     classifier = config.model_copy(update={"head": config.head.model_copy(update={"name": "linear"})})
+    tuned = []
+    for _ in range(PARTS):
+        backbone = build_backbone(network, shape)
+        tuned.append(EndToEnd(backbone, assemble(classifier, (width_of(backbone),), statistics)))
     return FineTuned(
         encoder,
         assemble(config, (width_of(encoder),), statistics),
-        EndToEnd(tuned, assemble(classifier, (width_of(tuned),), statistics)),
+        tuned,
     )
 
 

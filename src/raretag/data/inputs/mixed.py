@@ -39,6 +39,7 @@ KIND = "mixed"
 VALUES = 50  # of a category that have a column
 LIMIT = 5.0  # deviations: one wild number must not outweigh all other columns
 IMAGE_NETWORK = "efficientnet_lite"
+OPTIONS = {"variant", "pool", "flip"}
 _AT_ONCE = 32  # images
 Column = NDArray[np.float64] | list[str]  # numbers, NaN where blank; or categories, '' where blank
 
@@ -124,15 +125,25 @@ class ImageVectors:
         name: of a model that takes images; its own options and weights are the usual ones.
         size, fit: how an image becomes a square of pixels (images.py).
         sha256: of the weights, which must be these.
+        options: of the model: `variant`, `pool` and `flip`.
     """
 
-    def __init__(self, name: str = IMAGE_NETWORK, size: int = 224, fit: Fit = "resize", sha256: str = "") -> None:
+    def __init__(
+        self,
+        name: str = IMAGE_NETWORK,
+        size: int = 224,
+        fit: Fit = "resize",
+        sha256: str = "",
+        options: Mapping[str, Any] | None = None,
+    ) -> None:
         from raretag.models.pretrained import digest_of
 
-        if name not in registry.names("models"):  # a card may come from a stranger
+        options = dict(options or {})
+        if name not in registry.names("models") or not options.keys() <= OPTIONS:  # a card may come from a stranger
             raise UserError(f"there is no image network {name[:60]!r}; expected {IMAGE_NETWORK}")
-        self.name, self.size, self.fit = name, size, fit
-        options = {"frozen": True} if "frozen" in registry.parameters(registry.find("models", name)) else {}
+        self.name, self.size, self.fit, self.options = name, size, fit, options
+        if "frozen" in registry.parameters(registry.find("models", name)):
+            options = {"frozen": True, **options}
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(0)
             network: Any = registry.build(
@@ -142,6 +153,15 @@ class ImageVectors:
         self.sha256 = digest_of(self.network)
         if sha256 and sha256 != self.sha256:
             raise UserError(f"the image network '{name}' has other weights here than in training")
+
+    @classmethod
+    def best(cls, fit: Fit) -> ImageVectors:
+        """The best network that is installed, as for photographs alone (docs/benchmarks/images.md)."""
+        from raretag.models.pretrained import LITE_SIZES, EfficientnetLite
+
+        variant = next((one for one in sorted(LITE_SIZES)[::-1] if EfficientnetLite.is_here({"variant": one})), 0)
+        options = {"variant": variant, "pool": "mean_and_max", "flip": True}
+        return cls(size=LITE_SIZES[variant], fit=fit, options=options)
 
     def vectors(self, images: Images, *, keep: bool = False) -> NDArray[np.float32]:
         """[N, D]; with `keep`, from the cache if these images were seen before."""
@@ -166,7 +186,8 @@ class ImageVectors:
         return np.asarray(torch.nn.functional.normalize(torch.cat(parts), dim=1))
 
     def describe(self) -> dict[str, Any]:
-        return {"name": self.name, "size": self.size, "fit": self.fit, "sha256": self.sha256}
+        how = {"name": self.name, "size": self.size, "fit": self.fit, "sha256": self.sha256}
+        return how | ({"options": self.options} if self.options else {})
 
 
 class Mixed(SideBySide):

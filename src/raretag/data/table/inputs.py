@@ -93,7 +93,7 @@ def _mixed(source: Source, roles: Roles, contents: Contents, how: Preparation) -
     columns |= {name: [cells[row] for row in keep.tolist()] for name, cells in contents.categories.items()}
     texts = [contents.texts()[row] for row in keep.tolist()] if roles.text else []
     chosen = Representation(how.text, texts) if roles.text else None
-    network = ImageVectors(fit=how.fit) if roles.images else None
+    network = ImageVectors.best(how.fit) if roles.images else None
 
     def learned(train: NDArray[np.int64]) -> Inputs:
         table = TableColumns.learned(columns, train) if columns else None
@@ -114,7 +114,8 @@ def _mixed(source: Source, roles: Roles, contents: Contents, how: Preparation) -
             f"blank in {some([repr(name) for name in blank], 8)}: replaced by the mean, with a column that marks it"
         )
     if network is not None:
-        remarks.append(f"images: vectors of {network.name} at {network.size} x {network.size} pixels")
+        title = getattr(network.network, "title", network.name)
+        remarks.append(f"images: vectors of {title} at {network.size} x {network.size} pixels")
     odd = odd_columns(numbers[keep], roles.features) if len(keep) and not blank and roles.features else []
     notes = {} if chosen is None else {"texts": chosen.notes()}
     remarks += [*odd, *(chosen.remarks() if chosen else []), *filter(None, [remark])]
