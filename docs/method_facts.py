@@ -94,9 +94,10 @@ def standings() -> dict[str, list[Standing]]:
         plan = load(file.stem.replace("-", "_"))
         columns = {column for column, where in plan.metrics.items() if where == "mAP.total"}
         names = {row.label: row.set.get("method.name", "") for row in plan.methods}
+        references = {row.label for row in plan.methods if "data.hide" in row.set}  # these see labels the others do not
         scores: dict[str, dict[str, float]] = {}  # section -> method (or label of a peer) -> its best row
         for row in csv.DictReader(file.read_text(encoding="utf-8").splitlines()):
-            if row["metric"] in columns and row["mean"]:
+            if row["metric"] in columns and row["mean"] and row["method"] not in references:
                 name = names.get(row["method"], "") or row["method"]
                 of = scores.setdefault(row["section"], {})
                 of[name] = max(of.get(name, 0.0), float(row["mean"]))

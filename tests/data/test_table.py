@@ -121,6 +121,12 @@ def test_a_split_column_is_kept_and_what_it_lacks_is_dealt(write):
     assert any("made here, stratified: validation" in line for line in half.remarks)
 
 
+def test_a_table_that_is_too_small_for_its_parts_is_named(write):
+    tiny = write("tiny.csv", "text,tags\nsome words,a\nmore words,b\n")
+    with pytest.raises(UserError, match=r"tiny\.csv: items: 2, too few to make the parts"):
+        Table(file=tiny, test=0.2).load()
+
+
 def test_without_a_split_items_are_dealt_70_10_20_and_none_is_lost(write):
     data = Table(file=write("a.csv", csv(count=100))).load()
     assert [len(part) for part in (data.train, data.validation, data.test)] == [70, 10, 20]

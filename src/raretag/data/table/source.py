@@ -127,7 +127,10 @@ class Table:
         if self.order == "items":  # the order of the file decides nothing: neither parts nor folds nor batches
             labels = labels if roles.id else replace(labels, given_keys=content_keys(prepared.content(), labels))
             order = torch.argsort(labels.item_keys(), stable=True).numpy()
-        parts = divide(labels, split, self.seed, self.validation, self.test, order)
+        try:
+            parts = divide(labels, split, self.seed, self.validation, self.test, order)
+        except UserError as error:
+            raise UserError(f"{source.path}: {error}") from None
         inputs = prepared.finish(parts.rows["train"])
         if isinstance(inputs, Images) and self.order == "items":
             inputs.keys = labels.item_keys()  # random changes of an image go by it too
