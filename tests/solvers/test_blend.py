@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+
 import numpy as np
 import pytest
 import torch
@@ -13,6 +15,7 @@ from raretag.core.listener import Listener
 from raretag.core.registry import build
 from raretag.core.targets import Targets
 from raretag.data.arrays import from_arrays
+from raretag.models.heads.blended import Blended
 from raretag.serve.export import export
 from raretag.solvers import blend
 from raretag.solvers.blend import (
@@ -200,6 +203,24 @@ def test_the_kernel_finds_what_a_line_does_not_and_quick_is_the_line_alone():
     assert solver.learned()["out_of_fold_mAP"] > quick.learned()["out_of_fold_mAP"] + 0.05
     assert quick.learned()["shares"] == {"logistic": 1.0}
     assert "held-out folds" in solver.learned()["summary"]
+
+
+def test_products_with_thin_landmarks_are_sparse_and_the_same():
+    random = torch.Generator().manual_seed(0)
+    items = torch.zeros(50, 400).scatter_(1, torch.randint(400, (50, 5), generator=random), 1.0)
+    share, x = torch.randn(3, 50, generator=random), torch.rand(7, 400, generator=random)
+    head = Blended(400, 3)
+    head.keep(items, torch.zeros(400), 2.0, share)
+    opened = Blended(400, 3)
+    opened.load_state_dict(head.state_dict())
+    expected = head.classify(x) + torch.exp(-torch.cdist(x / 2, items / 2)) @ share.T
+    for one in (head, opened, copy.deepcopy(head)):
+        assert one.thin is not None
+        assert one.thin.is_sparse
+        torch.testing.assert_close(one(x), expected)
+    torch.testing.assert_close(head.double()(x.double()).float(), expected)  # it moves with the rest
+    head.float().keep(torch.rand(50, 400, generator=random), torch.zeros(400), 2.0, share)
+    assert head.thin is None
 
 
 def test_a_part_of_many_items_chooses_the_strength_of_the_kernel(monkeypatch):

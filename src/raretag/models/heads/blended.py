@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
 
 from raretag.models.heads.trees import Trees
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+THIN = 0.02  # filled share of the landmarks up to which a sparse product is faster than a dense one
 
 
 class Blended(nn.Module):
@@ -17,6 +22,9 @@ class Blended(nn.Module):
     The landmarks are training items, less the centre and in units; f are the frequencies of each label in the leaves
     of a forest. M is a diagonal, or a matrix where labels move each other. U, u are a hidden layer and R reads it.
     Without landmarks, trees and hidden units the head is a line and costs no more than one.
+
+    |x - l|^2 is |x|^2 + |l|^2 - 2 x l. The landmarks of texts are mostly zeros, so products with them are sparse (but
+    in an exported graph): dense ones took most of the time of a prediction.
     """
 
     landmarks: Tensor  # [L, D]
@@ -27,6 +35,8 @@ class Blended(nn.Module):
     mixing: Tensor | None  # M: [C], or [C, C]
     hidden: nn.Linear | None  # U, u
     read: Tensor | None  # R [C, H]
+    squares: Tensor  # [L] |landmark|^2
+    thin: Tensor | None  # [L, D] the landmarks again, sparse, if few of their entries are not 0
 
     def __init__(self, features: int, labels: int) -> None:
         super().__init__()
@@ -38,12 +48,13 @@ class Blended(nn.Module):
         self.register_buffer("unit", torch.ones(()))
         self.register_buffer("mixing", None)
         self.register_buffer("read", None)
+        self.remember()
 
     def forward(self, features: Tensor) -> Tensor:
         logits: Tensor = self.classify(features)
         if len(self.landmarks):
             rows = (features - self.centre) / self.unit
-            squared = (rows**2).sum(1, keepdim=True) + (self.landmarks**2).sum(1) - 2 * rows @ self.landmarks.T
+            squared = (rows**2).sum(1, keepdim=True) + self.squares - 2 * self.with_landmarks(rows)
             logits = logits + torch.exp(-squared.clamp(min=0).sqrt()) @ self.share.T
         if self.trees is not None and self.mixing is not None:
             found = self.trees(features).sqrt()
@@ -51,6 +62,25 @@ class Blended(nn.Module):
         if self.hidden is not None and self.read is not None:
             logits = logits + torch.relu(self.hidden(features)) @ self.read.T
         return logits
+
+    def with_landmarks(self, rows: Tensor) -> Tensor:
+        """Inner products [B, L] of rows [B, D]."""
+        if self.thin is None or torch.compiler.is_compiling():
+            return rows @ self.landmarks.T
+        found: Tensor = torch.sparse.mm(self.thin, rows.T).T
+        return found
+
+    @torch.no_grad()
+    def remember(self) -> None:
+        """What follows from the landmarks and is needed for every batch."""
+        self.squares = (self.landmarks**2).sum(1)
+        filled = int(self.landmarks.count_nonzero())
+        self.thin = self.landmarks.to_sparse() if 0 < filled <= THIN * self.landmarks.numel() else None
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
+        super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
+        self.remember()
+        return self
 
     @torch.no_grad()
     def fill(self, weight: Tensor, bias: Tensor) -> None:
@@ -66,6 +96,7 @@ class Blended(nn.Module):
         self.landmarks, self.share = ((items - centre) / unit).to(self.landmarks), share.to(self.share).contiguous()
         self.centre.copy_(centre)
         self.unit.fill_(unit)
+        self.remember()
 
     def plant(self, tables: Mapping[str, Tensor], mixing: Tensor) -> None:
         """The tables of a forest, and M."""
@@ -109,3 +140,4 @@ class Blended(nn.Module):
         stored = {name.removeprefix(prefix): one for name, one in state_dict.items() if name.startswith(prefix)}
         self.resize_for({name: tuple(tensor.shape) for name, tensor in stored.items()})
         super()._load_from_state_dict(state_dict, prefix, *rest)
+        self.remember()
