@@ -11,6 +11,7 @@ from scipy.sparse import csr_array
 
 import raretag
 from raretag.config.settings import compose
+from raretag.core.errors import UserError
 from raretag.core.listener import Listener
 from raretag.core.registry import build
 from raretag.core.targets import Targets
@@ -205,21 +206,27 @@ def test_the_kernel_finds_what_a_line_does_not_and_quick_is_the_line_alone():
     assert "held-out folds" in solver.learned()["summary"]
 
 
-def test_products_with_thin_landmarks_are_sparse_and_the_same():
+def test_thin_landmarks_are_stored_thin_and_give_the_same():
     random = torch.Generator().manual_seed(0)
     items = torch.zeros(50, 400).scatter_(1, torch.randint(400, (50, 5), generator=random), 1.0)
     share, x = torch.randn(3, 50, generator=random), torch.rand(7, 400, generator=random)
     head = Blended(400, 3)
     head.keep(items, torch.zeros(400), 2.0, share)
-    opened = Blended(400, 3)
-    opened.load_state_dict(head.state_dict())
     expected = head.classify(x) + torch.exp(-torch.cdist(x / 2, items / 2)) @ share.T
-    for one in (head, opened, copy.deepcopy(head)):
-        assert one.thin is not None
-        assert one.thin.is_sparse
-        torch.testing.assert_close(one(x), expected)
-    torch.testing.assert_close(head.double()(x.double()).float(), expected)  # it moves with the rest
-    head.float().keep(torch.rand(50, 400, generator=random), torch.zeros(400), 2.0, share)
+    state = head.state_dict()
+    assert sum(one.numel() for name, one in state.items() if "thin" in name) == 3 * int(items.count_nonzero())
+    before = {name: one for name, one in state.items() if "thin" not in name}  # as earlier versions stored it
+    before["landmarks"] = items / 2
+    for stored in (state, before):
+        opened = Blended(400, 3)
+        opened.load_state_dict(stored)
+        torch.testing.assert_close(opened(x), expected)
+        assert opened.state_dict().keys() == state.keys()
+        torch.testing.assert_close(copy.deepcopy(opened).double()(x.double()).float(), expected)
+        torch.testing.assert_close(torch.export.export(opened, (x,)).module()(x), expected)
+    with pytest.raises(UserError, match=r"a matrix of \(50, 400\) has no place"):  # it would be read beyond its end
+        Blended(400, 3).load_state_dict({**state, "thin.column": state["thin.column"] + 400})
+    head.keep(torch.rand(50, 400, generator=random), torch.zeros(400), 2.0, share)
     assert head.thin is None
 
 
