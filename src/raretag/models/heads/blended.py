@@ -66,14 +66,17 @@ class Blended(nn.Module):
         self.resize_for({})
 
     @torch.no_grad()
-    def keep(self, items: Tensor, centre: Tensor, unit: float, share: Tensor) -> None:
-        """Items [L, D] as landmarks, and their shares [C, L]."""
-        centre = centre.to(items)
-        self.thin = None
-        self.landmarks, self.share = ((items - centre) / unit).to(self.landmarks), share.to(self.share).contiguous()
+    def keep(self, items: Any, centre: Tensor, unit: float, share: Tensor) -> None:
+        """Items [L, D], dense or a matrix of scipy (whose centre is 0), as landmarks, and their shares [C, L]."""
         self.centre.copy_(centre)
         self.unit.fill_(unit)
-        make_thin(self)
+        self.share, self.thin, self.landmarks = share.to(self.share).contiguous(), None, self.landmarks[:0]
+        if isinstance(items, Tensor):
+            self.landmarks = ((items - self.centre.to(items)) / unit).to(self.landmarks)
+        elif is_thin(items.nnz, *items.shape):
+            self.thin = Thin.of(items / unit).to(self.centre.device)
+        else:
+            self.landmarks = torch.from_numpy(items.toarray() / unit).to(self.landmarks)
 
     def plant(self, tables: Mapping[str, Tensor], mixing: Tensor) -> None:
         """The tables of a forest, and M."""
@@ -125,9 +128,12 @@ class Blended(nn.Module):
 
 
 def make_thin(head: Blended, *_: Any) -> None:
-    """Landmarks that are mostly zeros, of a solver or of a file that earlier versions wrote."""
-    if is_thin(head.landmarks):
-        head.thin, head.landmarks = Thin.of(head.landmarks), head.landmarks[:0].clone()
+    """Landmarks that are mostly zeros, from a file that an earlier version wrote."""
+    if is_thin(int(head.landmarks.count_nonzero()), *head.landmarks.shape):
+        from scipy import sparse
+
+        head.thin = Thin.of(sparse.coo_array(head.landmarks.cpu().numpy())).to(head.centre.device)
+        head.landmarks = head.landmarks[:0].clone()
 
 
 def parts_of(part: str, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, tuple[int, ...]]:

@@ -17,8 +17,9 @@ FILLED = 0.02  # the share of entries up to which a sparse product is faster tha
 _PARTS = ("row", "column", "value")
 
 
-def is_thin(dense: Tensor) -> bool:
-    return 0 < int(dense.count_nonzero()) <= FILLED * dense.numel()
+def is_thin(filled: int, rows: int, columns: int) -> bool:
+    """Whether a matrix with so many entries that are not 0 should be one."""
+    return 0 < filled <= FILLED * rows * columns
 
 
 class Thin(nn.Module):
@@ -42,14 +43,16 @@ class Thin(nn.Module):
         self.remember()
 
     @classmethod
-    def of(cls, dense: Tensor) -> Thin:
-        """
-        >>> Thin.of(torch.tensor([[0.0, 2.0], [0.0, 0.0]]))(torch.tensor([[1.0, 3.0]]))
+    def of(cls, matrix: Any) -> Thin:
+        """A matrix of scipy [L, D].
+
+        >>> from scipy import sparse
+        >>> Thin.of(sparse.csr_array([[0.0, 2.0], [0.0, 0.0]]))(torch.tensor([[1.0, 3.0]]))
         tensor([[6., 0.]])
         """
-        found = cls(*dense.shape)
-        found.row, found.column = (place.int() for place in dense.nonzero(as_tuple=True))
-        found.value = dense[dense != 0]
+        found, entries = cls(*matrix.shape), matrix.tocoo()
+        found.row, found.column = (torch.from_numpy(place).int().clone() for place in entries.coords)
+        found.value = torch.from_numpy(entries.data).float().clone()
         found.remember()
         return found
 
