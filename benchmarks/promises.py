@@ -22,9 +22,10 @@ from typing import Any
 import numpy as np
 import torch
 
-from raretag.config.settings import compose
+from raretag.config.settings import Config, compose
 from raretag.core import chance
 from raretag.core.targets import Targets
+from raretag.data.dataset import DataSet, Items
 from raretag.data.sources import load
 from raretag.engine.out_of_fold import out_of_fold
 from raretag.suggestions.probabilities import estimate_probabilities
@@ -48,18 +49,29 @@ ITEMS = 3000
 SIZES = (50, 100, 200, 500)
 
 
-def scored(name: str, keep: float, seed: int, cache: Path) -> dict[str, Any]:
+def read(name: str, keep: float, seed: int, aside: float = 0.0) -> tuple[Config, DataSet]:
+    """Settings and data; `aside`: a share of the training items, with all their labels, instead of the test items."""
+    source, changes = SETS[name]
+    settings = [*changes, "method.name=logistic_regression", "data.hide=ppl", f"data.keep={keep}"]
+    config = compose(None, settings, source, seed=seed)
+    data = load(config.data, seed)
+    assert data.truth is not None
+    rows = chance.permutation(len(data.train), 1, seed)
+    away = min(int(aside * len(rows)), ITEMS)
+    if away:
+        test = Items(data.train.take(rows[:away]).inputs, data.truth.take(rows[:away]))
+        data = replace(data, test=test)
+    if len(rows) > min(ITEMS, len(rows) - away):
+        rows = rows[away : away + ITEMS].sort().values
+        data = replace(data, train=data.train.take(rows), truth=data.truth.take(rows), published=None)
+    return config, data
+
+
+def scored(name: str, keep: float, seed: int, cache: Path, aside: float = 0.0) -> dict[str, Any]:
     """Out-of-fold logits [N, C], the marks, and the truth."""
-    file = cache / f"{name}-{keep}-{seed}.npz"
+    file = cache / f"{name}-{keep}-{seed}{f'-{aside}' if aside else ''}.npz"
     if not file.exists():
-        source, changes = SETS[name]
-        settings = [*changes, "method.name=logistic_regression", "data.hide=ppl", f"data.keep={keep}"]
-        config = compose(None, settings, source, seed=seed)
-        data = load(config.data, seed)
-        if len(data.train) > ITEMS:
-            rows = chance.permutation(len(data.train), 1, seed)[:ITEMS].sort().values
-            assert data.truth is not None
-            data = replace(data, train=data.train.take(rows), truth=data.truth.take(rows), published=None)
+        config, data = read(name, keep, seed, aside)
         z = out_of_fold(config, data, cache / "folds", folds=3).numpy()
         marked = (data.train.labels.targets().positive > 0.5).numpy()
         cache.mkdir(parents=True, exist_ok=True)

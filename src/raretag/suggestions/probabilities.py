@@ -21,7 +21,7 @@ from scipy.special import expit
 from raretag.core.errors import UserError
 from raretag.core.targets import Targets
 from raretag.metrics.decision_cuts import are_chosen
-from raretag.metrics.empty_items import EmptyItems
+from raretag.metrics.empty_items import EmptyItems, Ratio
 from raretag.metrics.label_frequency import (
     NEVER,
     Bools,
@@ -129,7 +129,7 @@ def estimate_probabilities(
             shares = estimate_marked_shares(t, positive, counted, label_frequency)
             t = np.where(t > NEVER, t - shares.log_ratio, NEVER)
             return EntryProbabilities(t, positive, negative, candidates, shares.frequency, None, shares=shares)
-        empty = EmptyItems.of(positive.sum(axis=1))
+        empty = EmptyItems.of(positive.sum(axis=1), Ratio.of(t, positive))
         found = estimate_label_frequency(t[usable], positive[usable], label_frequency, blind=single, empty=empty)
         return EntryProbabilities(t, positive, negative, candidates, found, None, single, empty=empty)
     t = on_one_scale(logits, positive, observed)
