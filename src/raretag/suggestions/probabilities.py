@@ -93,7 +93,9 @@ class EntryProbabilities:
         by_empty = self.empty is not None and self.empty.tell
         source = "the scores and from the items without any mark" if by_empty else "the scores alone"
         sure = "" if high - low < 0.25 else f", which do not fix it: {CHEAPEST}"
-        some = ", and that every item probably has a label" if by_empty else ""
+        told = self.empty is not None and self.empty.ratio is not None
+        every = ", and that items without any label " + ("score lower than others" if told else "are few")
+        some = every if by_empty else ""
         return (
             f"{middle:.0%} of the positives are marked, between {low:.0%} and {high:.0%} from {source}{sure}; "
             f"assumes that this does not depend on the score and is {self._alike()}{some}"
