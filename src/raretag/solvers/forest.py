@@ -20,7 +20,8 @@ A tree asks one question after another, so it finds words that mean something on
 adds words up. Alone, a forest is worse than a linear classifier; the two together are better than either. Without the
 root in step 4, the few leaves in which a rare label is frequent would outweigh every other learner.
 
-A leaf keeps the labels that are frequent in it, 64 at most.
+A leaf keeps the labels that are frequent in it, 64 at most. A question about a rare word takes few items away, so that
+trees of texts would be hundreds of questions deep, slow to grow and to ask, for nothing (docs/log.md).
 """
 
 from __future__ import annotations
@@ -44,6 +45,7 @@ from raretag.solvers.learners import Fitted, Learner, Task
 
 TREES = 200
 SMALLEST_LEAF = 2
+DEEPEST = 100  # questions
 COLUMNS = 2.0  # that are tried at a node, times the root of all
 PROJECTED = 64  # labels that a tree is grown for; of more, so many random mixtures
 KEPT = 64  # labels of a leaf
@@ -124,7 +126,9 @@ def grown_trees(task: Task, part: Part) -> list[tuple[dict[str, Tensor], Tensor]
         inside, outside = np.flatnonzero(~left_out), np.flatnonzero(left_out)
         seed, mixtures = drawn_for(task.labels, random)
         towards = target[inside] if mixtures is None else target[inside] @ mixtures
-        tree = ExtraTreeRegressor(max_features=tried, min_samples_leaf=SMALLEST_LEAF, random_state=seed)
+        tree = ExtraTreeRegressor(
+            max_features=tried, min_samples_leaf=SMALLEST_LEAF, max_depth=DEEPEST, random_state=seed
+        )
         nodes = tree.fit(x[inside], towards).apply(x)
         counted = None if task.counted is None else task.counted.numpy()[inside]
         known = frequencies(nodes[inside], tree.tree_.node_count, task.positive.numpy()[inside], counted)
