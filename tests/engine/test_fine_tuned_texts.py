@@ -11,8 +11,13 @@ import torch
 import raretag
 from raretag.config.settings import compose
 from raretag.core.errors import UserError
+from raretag.core.listener import SILENT
+from raretag.data import from_table
+from raretag.data.inputs.described import inputs_from
 from raretag.data.inputs.encoder import SentenceEncoder
+from raretag.engine.run import run as trained
 from raretag.models.text_transformer import TextTransformer
+from raretag.serve.export import export
 from raretag.solvers.regression import STRENGTHS, solved
 from support.runs import run
 from support.tiny_encoder import saved
@@ -29,6 +34,14 @@ def texts(tmp_path, monkeypatch):
     lines = [f"the {colours[n % 2]} {things[n % 3 > 0]},{colours[n % 2]};{things[n % 3 > 0]}" for n in range(60)]
     (tmp_path / "t.csv").write_text("text,tags\n" + "\n".join(lines) + "\n")
     return tmp_path / "t.csv", tmp_path / "encoder"
+
+
+def model_inputs(model, ids, file):
+    """What the network reads for rows of the table."""
+    lines = [line.split(",")[0] for line in file.read_text().splitlines()[1:]]
+    folder = model.card.settings.data.options["encoder"]
+    made = inputs_from(model.card.inputs, [lines[int(name) - 1] for name in ids], encoder=folder)
+    return made.batch(torch.arange(len(ids)))
 
 
 def settings(texts, *changes):
@@ -51,6 +64,44 @@ def test_a_run_folder_predicts_without_the_encoder(texts, tmp_path, method):
     shutil.rmtree(texts[1])
     again = raretag.load(tmp_path / "run").predict(["the red bird", "a car", ""]).probabilities
     assert np.array_equal(again, wanted)
+
+
+def beside(texts, *changes):
+    """`--fine-tune`: tuned networks beside the default."""
+    file, encoder = texts
+    return compose(None, [f"data.encoder={encoder}", "effort=quick", *changes], data=str(file), fine_tune__name="auto")
+
+
+def test_tuned_networks_count_beside_the_default_and_are_served_with_it(texts, tmp_path, monkeypatch):
+    monkeypatch.setattr("raretag.engine.fine_tune.share_that_pays", lambda *given: 0.3)
+    new = ["the red bird", "a car", ""]
+    found = trained(beside(texts, "data.test=0.2"), tmp_path / "run")
+    assert found.record.fitted_on["model"]["networks"] == 2
+    assert found.record.fitted_on["model"]["share"] == 0.3
+    assert found.record.fitted_on["thresholds"]["from"] == "out of fold"
+    model = raretag.load(tmp_path / "run")
+    assert model.predict(new).chosen_labels()[0] == ["red", "bird"]
+    np.testing.assert_allclose(
+        raretag.load(found).predict(new).probabilities, model.predict(new).probabilities, atol=1e-5
+    )
+    again = model.predict(part="test")
+    logits = model.network(model_inputs(model, found.data.test.labels.ids, texts[0]))
+    torch.testing.assert_close(logits, found.logits["test"], atol=1e-4, rtol=1e-4)
+    assert len(again.ids) == len(found.data.test)
+    with pytest.raises(UserError, match="is not exported"):
+        export(model, tmp_path / "m.onnx")
+    assert not (tmp_path / "m.onnx").exists()
+
+
+def test_a_data_set_of_ones_own_with_validation_items_is_tuned_on_all_of_them(texts):
+    data = from_table(texts[0], encoder=str(texts[1]))
+    found = raretag.train(data, effort="quick", fine_tune="auto", epochs=1, listener=SILENT)
+    assert found.record.fitted_on["thresholds"]["items"] == len(data.train) + len(data.validation)
+
+
+def test_without_an_encoder_there_is_nothing_to_tune(texts, tmp_path):
+    with pytest.raises(UserError, match="behind a pretrained encoder, and none is here"):
+        run(beside(texts, "data.representation=tfidf"), tmp_path / "run")
 
 
 def test_the_head_begins_as_logistic_regression_on_the_frozen_vectors(texts, tmp_path, monkeypatch):

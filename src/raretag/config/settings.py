@@ -150,7 +150,7 @@ class Train(Section):
     refit: bool | Literal["auto"] = Field(
         "auto", description="train again with validation items, for the chosen epochs; auto: for feature vectors"
     )
-    fine_tune: bool = Field(False, description="train a pretrained encoder further, together with the head")
+    fine_tune: bool = Field(False, description="train a text encoder further, without the default beside it")
     patience: int | None = Field(None, ge=1, description="stop after this many epochs without a better validation mAP")
     workers: int = Field(0, ge=0, description="number of processes that load inputs in advance")
     accelerator: Literal["cpu", "cuda", "mps", "gpu", "tpu", "auto"] = Field(

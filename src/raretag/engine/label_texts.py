@@ -30,6 +30,7 @@ from raretag.core.errors import UserError
 from raretag.core.listener import Listener
 from raretag.data.inputs.described import maker_of
 from raretag.data.inputs.text import SIDE_BY_SIDE
+from raretag.data.inputs.with_tokens import encoded_texts
 from raretag.data.table.formats import open_source
 from raretag.engine.batches import features_of, placed
 from raretag.engine.prepare import Prepared
@@ -100,8 +101,8 @@ def label_vectors(prepared: Prepared, texts: Mapping[str, str], names: tuple[str
     description: dict[str, Any] = prepared.raw.description
     if description.get("kind") not in ("tfidf", "encoder", SIDE_BY_SIDE):
         raise UserError("data.label_texts is for items that are texts, which labels' texts can be compared with")
-    folder = prepared.config.data.options.get("encoder")
-    folder = Path(folder) if folder is not None and Path(folder).is_dir() else None
+    found = encoded_texts(prepared.data.train.inputs)
+    folder = None if found is None else found.encoder.place
     known = [label for label, name in enumerate(names) if name in texts]
     inputs = maker_of(description, folder)([texts[names[label]] for label in known])
     backbone = prepared.model.eval().get_submodule("backbone")

@@ -20,6 +20,7 @@ from raretag.core.ranker import Ranker, is_ranker
 from raretag.core.solver import Solver, solver_named
 from raretag.core.targets import LabelStatistics
 from raretag.data.dataset import DataSet, Items
+from raretag.data.inputs.with_tokens import data_with_tokens, encoded_texts
 from raretag.data.sources import group_counts, load
 from raretag.engine.auto import (
     all_teach,
@@ -34,7 +35,7 @@ from raretag.engine.auto import (
 from raretag.engine.batches import logits_of, placed
 from raretag.engine.encode import choose_encoder, encoded
 from raretag.engine.fit import Training
-from raretag.engine.text_backbone import head_first, tuned_by_steps, with_backbone, with_tokens
+from raretag.engine.text_backbone import head_first, with_backbone, with_tokens
 from raretag.labels.counts import groups
 from raretag.labels.store import LabelStore
 from raretag.models.assemble import build_backbone, build_model
@@ -124,7 +125,7 @@ class Begun:
     data: DataSet
     raw: RawInputs
     learner: Method | Solver | Ranker
-    images: DataSet | None = None  # the items before the encoder, if there is one
+    whole: DataSet | None = None  # as an encoder reads them that may be tuned: images, or texts with their tokens
 
 
 def begin(
@@ -141,22 +142,21 @@ def begin(
     config = with_tokens(config)
     if brought is None:
         config = with_all_teaching(config, all_will_teach(config, method, own_model=own_model))
-    config, data, raw, images = load_inputs(config, brought, fabric, listener)
-    config = tuned_by_steps(config, data)
+    config, data, raw, whole = load_inputs(config, brought, fabric, listener)
     if method is None:
         config = choose_method(config, data, listener, own_model=own_model)
     learner = build_learner(config, data.train.labels) if method is None else method
     if brought is not None and all_teach(config, learner):
-        data = data.all_teaching()
+        data, whole = data.all_teaching(), None if whole is None else whole.all_teaching()
     elif brought is None and all_teach(config, learner) != config.data.all_teach:  # the data spoke for another learner
         config = with_all_teaching(config, all_teach(config, learner))
-        config, data, raw, images = load_inputs(config, None, fabric, listener)
+        config, data, raw, whole = load_inputs(config, None, fabric, listener)
         learner = build_learner(config, data.train.labels) if method is None else method
     if brought is None:
         config = with_texts_as_read(config, data)
     if unused := unused_settings(config, learner):
         listener.message(f"not used: {', '.join(unused)}; {config.method.name} is solved without training steps")
-    return Begun(config, data, raw, learner, images)
+    return Begun(config, data, raw, learner, whole)
 
 
 def assembled(begun: Begun, fabric: Fabric, listener: Listener, model: nn.Module | None = None) -> Prepared:
@@ -204,17 +204,22 @@ def assembled(begun: Begun, fabric: Fabric, listener: Listener, model: nn.Module
 def load_inputs(
     config: Config, data: DataSet | None, fabric: Fabric, listener: Listener
 ) -> tuple[Config, DataSet, RawInputs, DataSet | None]:
-    """The data as it is given or as the configuration names it, behind the encoder if there is one, and before it."""
+    """The data as it is given or as the configuration names it, behind the encoder if there is one, and before it.
+
+    The latter of texts is made only where their encoder is to be tuned.
+    """
     data = load(config.data, config.seed) if data is None else data
     config, data = choose_encoder(config, data, listener)
-    raw, images = RawInputs.of(data), None
+    raw, whole = RawInputs.of(data), None
     if config.encoder.name != "none":
         with fabric.rank_zero_first():  # the first process computes what the others then read
             torch.manual_seed(config.seed)
             encoder = build_backbone(config.encoder, raw.shape)
-            raw, images = replace(raw, encoder=about_encoder(encoder)), data
+            raw, whole = replace(raw, encoder=about_encoder(encoder)), data
             data = encoded(data, encoder, workers=config.train.workers, listener=listener)
-    return config, data, raw, images
+    elif config.fine_tune.name != "none" and encoded_texts(data.train.inputs) is not None:
+        whole = data_with_tokens(data)
+    return config, data, raw, whole
 
 
 def about_encoder(encoder: nn.Module) -> dict[str, str]:

@@ -113,7 +113,7 @@ def run_alone(
     if resume:
         assert folder is not None
         check_data(folder, begun.raw.content, listener.message, insists=data_changed)
-    if begun.config.fine_tune.name != "none" and (begun.images is None or not isinstance(begun.learner, Solver)):
+    if begun.config.fine_tune.name != "none" and (begun.whole is None or not isinstance(begun.learner, Solver)):
         raise UserError(
             "--fine-tune is for photographs or texts behind a pretrained encoder, and none is here; "
             "pip install 'raretag[vision]' or 'raretag[text]'"
@@ -144,14 +144,14 @@ def run_alone(
         if prepared.config.train.refit is True:
             with prepared.cost.of("fit"):
                 fit_again(prepared, history, listener)
-        if begun.images is not None and config.fine_tune.name != "none":
-            with prepared.cost.of("fit"):
-                fine_tune(prepared, begun.images, config, listener)
     texts = prepared.config.data.label_texts
     if texts not in ("auto", "none") or (texts == "auto" and prepared.raw.has_encoder):
         from raretag.engine.label_texts import listen  # most data has no texts
 
         listen(prepared, listener)
+    if begun.whole is not None and config.fine_tune.name != "none":
+        with prepared.cost.of("fit"):
+            fine_tune(prepared, begun.whole, config, listener)
     if prepared.outside is not None:
         from raretag.engine.prior import weigh
 

@@ -1,4 +1,4 @@
-"""A text encoder trained further (`--fine-tune` with texts, or `train.fine_tune`): head first, then both together.
+"""A text encoder trained further, alone (`train.fine_tune`): head first, then both together.
 
     1.  Texts become token numbers (`data.representation: tokens`), and the encoder's folder becomes the backbone.
     2.  Logistic regression on the vectors of the frozen encoder fills the head, where it is linear.
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from torch import nn
 
-from raretag.config.settings import Config, FineTune, Method, Train
+from raretag.config.settings import Config, Train
 from raretag.core import registry
 from raretag.core.errors import UserError
 from raretag.core.listener import Listener
@@ -40,8 +40,9 @@ TRAINING: dict[str, Any] = {  # what is not set; rates as usual for encoders of 
 
 def with_tokens(config: Config) -> Config:
     """Settings under which texts become token numbers, if they are to be fine-tuned; images and features stay."""
-    asked_for = config.train.fine_tune or config.fine_tune.name != "none"
-    if not asked_for or "representation" not in registry.parameters(registry.find("data", config.data.name)):
+    if not config.train.fine_tune or "representation" not in registry.parameters(
+        registry.find("data", config.data.name)
+    ):
         return config
     asked = config.data.options.get("representation") or "auto"
     if asked not in ("auto", KIND):
@@ -53,15 +54,6 @@ def with_tokens(config: Config) -> Config:
 
 def reads_tokens(inputs: Inputs) -> bool:
     return isinstance(inputs, Describes) and inputs.describe().get("kind") == KIND
-
-
-def tuned_by_steps(config: Config, data: DataSet) -> Config:
-    """`--fine-tune` with texts: the method that it names trains the encoder; photographs have a way of their own."""
-    if config.fine_tune.name == "none" or not reads_tokens(data.train.inputs):
-        return config
-    method = config.method if config.fine_tune.name == "auto" else Method(**config.fine_tune.model_dump())
-    train = config.train.model_copy(update={"fine_tune": True})
-    return config.model_copy(update={"method": method, "fine_tune": FineTune(), "train": train})
 
 
 def with_backbone(config: Config, data: DataSet) -> Config:

@@ -1,12 +1,13 @@
-"""A network of images that learns on, from where it was frozen, and the frozen one beside it.
+"""A network of images or texts that learns on, from where it was frozen, and the frozen one beside it.
 
-The last layers learn, the first ones and all normalisation stay as they are: on a few thousand photographs the means of
-a batch are noise, and edges and textures are the same as anywhere. A fine-tuned network and classifiers of frozen
-features make different mistakes, so their scores are added up.
+Of images, the last layers learn, the first ones and all normalisation stay as they are: on a few thousand photographs
+the means of a batch are noise, and edges and textures are the same as anywhere. A fine-tuned network and classifiers of
+frozen features make different mistakes, so their scores are added up.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
@@ -17,6 +18,7 @@ from torch.nn.modules.batchnorm import _BatchNorm
 
 from raretag.core.protocols import Named
 from raretag.models.pretrained import EfficientnetLite, freeze, multiplies_bfloat16
+from raretag.models.text_transformer import SentenceNetwork
 
 PARTS = 2  # of the items; each has a network that did not see it
 
@@ -52,7 +54,7 @@ def hold_first(network: nn.Module, learning: float) -> None:
 
 
 class EndToEnd(nn.Module):
-    """Images to logits: `backbone` gives features, `head` classifies them. Normalisation stays in evaluation mode."""
+    """Inputs to logits: `backbone` gives features, `head` classifies them. Normalisation stays in evaluation mode."""
 
     def __init__(self, backbone: nn.Module, head: nn.Module) -> None:
         super().__init__()
@@ -86,6 +88,29 @@ class EndToEnd(nn.Module):
         return scale * logits + shift
 
 
+class FirstColumns(nn.Module):
+    """Of rows of vectors and tokens the vectors, which a classifier of frozen features reads."""
+
+    def __init__(self, tokens: int) -> None:
+        super().__init__()
+        self.tokens = tokens
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        return inputs[:, : -self.tokens]
+
+
+class LastColumns(nn.Module):
+    """A text encoder that reads the tokens of such rows; its vectors are as long as the square root of their width."""
+
+    def __init__(self, network: SentenceNetwork, tokens: int) -> None:
+        super().__init__()
+        self.network, self.tokens, self.features = network, tokens, network.width
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        found: Tensor = self.network(inputs[:, -self.tokens :].long())
+        return found * math.sqrt(self.features)
+
+
 class FineTuned(nn.Module):
     """logits = (1 - share) of the classifier of frozen features + share of the mean of the networks that were tuned."""
 
@@ -102,8 +127,8 @@ class FineTuned(nn.Module):
         if isinstance(self.tuned, nn.ModuleList) and any(name.startswith("tuned.backbone.") for name in shapes):
             self.tuned = cast("EndToEnd", self.tuned[0])
 
-    def forward(self, images: Tensor) -> Tensor:
-        frozen: Tensor = self.model(self.encoder(images).float())
+    def forward(self, inputs: Tensor) -> Tensor:
+        frozen: Tensor = self.model(self.encoder(inputs).float())
         networks = [self.tuned] if isinstance(self.tuned, EndToEnd) else self.tuned
-        tuned = torch.stack([network(images) for network in networks]).mean(0)
+        tuned = torch.stack([network(inputs) for network in networks]).mean(0)
         return (1 - self.share) * frozen + self.share * tuned

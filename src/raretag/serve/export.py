@@ -25,6 +25,7 @@ from raretag.core.files import replacing
 from raretag.data.inputs.mixed import KIND as MIXED
 from raretag.data.inputs.text import SIDE_BY_SIDE
 from raretag.data.inputs.tokens import KIND as TOKENS
+from raretag.data.inputs.tokens import WITH_TOKENS
 from raretag.models.pretrained import Pretrained
 from raretag.serve.model import Model
 
@@ -49,15 +50,20 @@ def export(model: Model, path: Path | str, *, preprocess: bool = False, decide: 
         raise UserError(f"'{path.name}' ends in '{path.suffix}'; expected .onnx or .pt2")
     if not path.parent.is_dir():
         raise UserError(f"the folder '{path.parent}' does not exist")
-    refuse_image_columns(model.card.inputs)
+    refuse_several_networks(model.card.inputs)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
         graph, example = graph_of(model, preprocess=preprocess, decide=decide)
     return write_graph(graph, example, path, ["probabilities", "chosen"] if decide else ["logits"], metadata(model))
 
 
-def refuse_image_columns(inputs: dict[str, Any]) -> None:
+def refuse_several_networks(inputs: dict[str, Any]) -> None:
     """Nobody else could make the numbers that such a graph reads."""
+    if inputs.get("kind") == WITH_TOKENS:
+        raise UserError(
+            "a tuned text encoder beside the frozen one is not exported; `raretag predict` runs the model, and models "
+            "without --fine-tune or with train.fine_tune=true are exported"
+        )
     if inputs.get("kind") == MIXED and "image" in inputs:
         raise UserError("an image network beside other columns is not exported; `raretag predict` runs the model")
 

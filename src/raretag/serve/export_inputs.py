@@ -21,7 +21,7 @@ from raretag.data.inputs.mixed import LIMIT
 from raretag.data.inputs.text import PIECES, SIDE_BY_SIDE, TOKEN
 from raretag.data.inputs.tokens import KIND as TOKENS
 from raretag.data.inputs.tokens import TokenInputs, Tokenizer
-from raretag.serve.export import refuse_image_columns, tokens_like, write_graph
+from raretag.serve.export import refuse_several_networks, tokens_like, write_graph
 from raretag.serve.model import Model
 from raretag.serve.readers import ReadOptions, sentence_encoder
 
@@ -37,9 +37,9 @@ def write_inputs(model: Model, path: Path | str, *, encoder: Path | None = None)
         encoder: The folder of the text encoder, if it has moved since training.
     """
     path, card = Path(path), model.card
+    refuse_several_networks(card.inputs)
     if card.inputs.get("kind") not in READS:
         return []
-    refuse_image_columns(card.inputs)
     beside = _Beside(path, sentence_encoder(card, ReadOptions(encoder=encoder)))
     content = {
         "graph": path.name,

@@ -16,6 +16,7 @@ from raretag.core import registry
 from raretag.core.errors import UserError
 from raretag.core.protocols import Resizes
 from raretag.core.targets import LabelStatistics
+from raretag.data.inputs.tokens import WITH_TOKENS
 from raretag.models.assemble import build_backbone, build_model, width_after, width_of
 from raretag.runs.card import Card, check_weights
 
@@ -75,26 +76,31 @@ def assemble(config: Config, shape: tuple[int, ...], statistics: LabelStatistics
 
 
 def is_fine_tuned(card: Card) -> bool:
-    return card.settings.fine_tune.name != "none" and card.settings.encoder.name not in ("none", "auto")
+    known = card.settings.encoder.name not in ("none", "auto") or card.inputs.get("kind") == WITH_TOKENS
+    return known and card.settings.fine_tune.name != "none"
 
 
 def assemble_fine_tuned(card: Card, shape: tuple[int, ...]) -> nn.Module:
-    """The frozen encoder with its classifier and the tuned network, with weights that are still random."""
-    from raretag.models.fine_tuned import PARTS, EndToEnd, FineTuned, tuned_network  # few models need it
+    """The frozen encoder with its classifier and the tuned networks, with weights that are still random."""
+    from raretag.models.fine_tuned import PARTS, EndToEnd, FineTuned, FirstColumns, LastColumns, tuned_network
 
     config, statistics = card.settings, statistics_of(card)
-    encoder = build_backbone(config.encoder, shape).eval()
-    network = tuned_network(config.encoder, pretrained=False)
     classifier = config.model_copy(update={"head": config.head.model_copy(update={"name": "linear"})})
-    tuned = []
-    for _ in range(PARTS):
-        backbone = build_backbone(network, shape)
-        tuned.append(EndToEnd(backbone, assemble(classifier, (width_of(backbone),), statistics)))
-    return FineTuned(
-        encoder,
-        assemble(config, (width_of(encoder),), statistics),
-        tuned,
-    )
+    if card.inputs.get("kind") == WITH_TOKENS:
+        from raretag.models.sentence_folder import Layout
+        from raretag.models.text_transformer import SentenceNetwork
+
+        tokens, layout = card.inputs["tokens"]["longest"], Layout.of(card.inputs["layout"])
+        encoder: nn.Module = FirstColumns(tokens)
+        width = shape[0] - tokens
+        backbones: list[nn.Module] = [LastColumns(SentenceNetwork(layout), tokens) for _ in range(PARTS)]
+    else:
+        encoder = build_backbone(config.encoder, shape).eval()
+        width = width_of(encoder)
+        network = tuned_network(config.encoder, pretrained=False)
+        backbones = [build_backbone(network, shape) for _ in range(PARTS)]
+    tuned = [EndToEnd(backbone, assemble(classifier, (width_of(backbone),), statistics)) for backbone in backbones]
+    return FineTuned(encoder, assemble(config, (width,), statistics), tuned)
 
 
 def load_weights(model: nn.Module, weights: Path, own: bool) -> None:

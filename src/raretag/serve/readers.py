@@ -32,12 +32,14 @@ from raretag.data.inputs.mixed import KIND as MIXED
 from raretag.data.inputs.mixed import bad_rows, checked_rows, columns_of
 from raretag.data.inputs.text import SIDE_BY_SIDE
 from raretag.data.inputs.tokens import KIND as TOKENS
+from raretag.data.inputs.tokens import WITH_TOKENS
 from raretag.data.table.formats import ENDINGS, open_source
 from raretag.data.table.roles import FEATURE_FILES, IMAGE_ENDINGS
 from raretag.runs.card import About, RawInputs
 from raretag.serve.table_reader import FrameSource, TableReader, choose_columns
 
 PARTS = ("train", "validation", "test")
+TEXTS = ("tfidf", "encoder", TOKENS, SIDE_BY_SIDE, WITH_TOKENS)  # kinds of inputs that are made of texts
 SPARSE_ENDINGS = (".svm", ".libsvm", ".txt")
 
 
@@ -95,7 +97,7 @@ class Converter:
 
     @property
     def kind(self) -> str:
-        """images, tfidf, encoder, tokens, side_by_side, mixed, features or tensors."""
+        """images, tfidf, encoder, tokens, side_by_side, with_tokens, mixed, features or tensors."""
         return str(self.description.get("kind", "tensors"))
 
     @property
@@ -103,7 +105,7 @@ class Converter:
         """What an item is, for messages."""
         if self.kind == MIXED:
             return "rows of a table"
-        return "texts" if self.kind in ("tfidf", "encoder", TOKENS, SIDE_BY_SIDE) else self.kind
+        return "texts" if self.kind in TEXTS else self.kind
 
     def convert(self, raw: Any, ids: Sequence[str]) -> Block:
         """A list, or an array that `checked` has passed, as a block; bad items stop it or are left out."""
@@ -320,6 +322,10 @@ def _part_reader(data: Any, card: About, part: str) -> PartReader:
         settings = trained.data if same else Data(**given, root=trained.data.root)
     with registry.installed_only():
         found = load_data(settings, trained.seed)
+    if card.inputs.get("kind") == WITH_TOKENS:
+        from raretag.data.inputs.with_tokens import data_with_tokens  # few models need it
+
+        found = data_with_tokens(found)
     raw = RawInputs.of(found)
     if raw.description != card.inputs or list(raw.shape) != card.input_shape:
         raise UserError(
@@ -334,7 +340,7 @@ def _part_reader(data: Any, card: About, part: str) -> PartReader:
 
 
 def sentence_encoder(card: About, options: ReadOptions) -> Path | None:
-    if options.encoder is not None or card.inputs.get("kind") not in ("encoder", SIDE_BY_SIDE, MIXED):
+    if options.encoder is not None or card.inputs.get("kind") not in ("encoder", SIDE_BY_SIDE, MIXED, WITH_TOKENS):
         return options.encoder
     folder = card.settings.data.options.get("encoder")
     return None if folder is None else Path(str(folder)).expanduser()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from raretag.core.errors import UserError
 from raretag.core.protocols import Inputs
@@ -13,7 +13,7 @@ from raretag.data.inputs.images import Images
 from raretag.data.inputs.mixed import KIND as MIXED
 from raretag.data.inputs.mixed import mixed_maker
 from raretag.data.inputs.text import SIDE_BY_SIDE, SideBySide, TfIdf
-from raretag.data.inputs.tokens import KIND, TokenInputs
+from raretag.data.inputs.tokens import KIND, WITH_TOKENS, TokenInputs
 
 if TYPE_CHECKING:
     from raretag.data.inputs.encoder import SentenceEncoder
@@ -52,6 +52,12 @@ def maker_of(description: dict[str, Any], encoder: Path | None = None) -> Callab
     if kind == SIDE_BY_SIDE:
         makers = {name: maker_of(part, encoder) for name, part in description["parts"].items()}
         return lambda raw: _side_by_side(makers, description["weights"], _texts(raw))
+    if kind == WITH_TOKENS:
+        from raretag.data.inputs.with_tokens import WithTokens  # few models need it
+
+        vectors, numbers = maker_of(description["vectors"], encoder), maker_of(description["tokens"])
+        layout = description["layout"]
+        return lambda raw: WithTokens(vectors(raw), cast("TokenInputs", numbers(raw)), layout)
     if kind == MIXED:
         texts = maker_of(description["text"]["inputs"], encoder) if "text" in description else None
         return mixed_maker(description, texts)

@@ -57,7 +57,8 @@ class SentenceEncoder:
         prompt: str | None = None,
         tokens: int = TOKENS,
     ) -> None:
-        folder = read_folder(encoder_folder(given))
+        self.place = encoder_folder(given)
+        folder = read_folder(self.place)
         if pooling is not None:
             folder = replace(folder, layout=replace(folder.layout, pooling=tuple(pooling)))
         self.said, self.folder, self.layout, self.tokens = folder, folder.path, folder.layout, tokens

@@ -20,6 +20,7 @@ from raretag.core import chance
 from raretag.core.errors import UserError
 
 KIND = "tokens"
+WITH_TOKENS = "with_tokens"  # vectors and tokens of the same texts (with_tokens.py)
 _AT_ONCE = 4096  # texts whose tokens are made together
 
 
