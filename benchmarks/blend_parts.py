@@ -66,8 +66,9 @@ def score(stack, fits, tried, task, x):
     head = Blended(task.products.columns, task.labels)
     head.fill(total.weight, total.bias)
     if total.of_items is not None:
-        items = dense_rows(task.products.x, torch.arange(task.products.items))
-        head.keep(items, items.mean(0) * task.products.dense, task.length, total.of_items)
+        x_kept = task.products.x
+        centre = x_kept.mean(0) if task.products.dense else torch.zeros(task.products.columns)
+        head.keep(x_kept, centre, task.length, total.of_items)
     if total.trees is not None:
         head.plant(total.trees, total.mixing)
     if total.units is not None:

@@ -150,7 +150,7 @@ def trained(tmp_path_factory):
 
 def test_a_default_run_walks_through_few_files(trained):
     _, executed = trained
-    assert len(executed) <= 79, "\n".join(executed)  # the last one where a fold takes long enough to be kept
+    assert len(executed) <= 81, "\n".join(executed)  # the last one where a fold takes long enough to be kept
 
 
 def test_predicting_loads_neither_the_engine_nor_metrics(trained):
@@ -170,4 +170,4 @@ def test_predicting_loads_neither_the_engine_nor_metrics(trained):
     ours = [name for name in loaded if name.startswith("raretag.")]
     assert "lightning_fabric" not in loaded
     assert not [name for name in ours if name.startswith(("raretag.engine", "raretag.metrics."))]
-    assert len(ours) <= 60, "\n".join(sorted(ours))
+    assert len(ours) <= 61, "\n".join(sorted(ours))

@@ -96,6 +96,17 @@ def test_a_text_alone_says_how_to_put_the_other_columns_beside_it(file):
     assert "data.features=[price,weight,colour,city] would put those columns beside the text" in remarks
 
 
+def test_an_image_alone_says_how_to_put_a_text_and_other_columns_beside_it(file, tmp_path):
+    content = [[*row[:6], f"{row[0]}.png", *row[6:]] for row in rows()]
+    for row in content:
+        Image.new("RGB", (8, 8)).save(tmp_path / row[6])
+    with file.open("w", newline="") as out:
+        csv.writer(out).writerows([[*NAMES[:6], "photo", *NAMES[6:]], *content])
+    remarks = Table(file=str(file)).load().remarks
+    assert "data.text=words would put the vector of that text beside the image" in remarks
+    assert "data.features=[price,weight,colour,city] would put those columns beside the image" in remarks
+
+
 def test_columns_that_count_rows_are_ids_and_those_of_many_texts_no_categories(tmp_path):
     lines = [f"{1 + n},{1000 + 7 * n},{n * n % 11},{n // 4}x,{n % 2}" for n in range(60)]
     (tmp_path / "t.csv").write_text("line,house_id,size,street,label_a\n" + "\n".join(lines) + "\n")
@@ -203,10 +214,16 @@ def test_an_image_a_text_and_a_number_are_one_vector(tmp_path, monkeypatch):
     run(compose(None, named, data=str(tmp_path / "t.csv")), tmp_path / "run")
     model = raretag.load(tmp_path / "run")
     assert set(model.card.inputs) == {"kind", "columns", "text", "image"}
+    assert (
+        "one vector of 1 number, a text and an image"
+        in Table(file=str(tmp_path / "t.csv"), images="photo", text="words", features=["size"]).load().remarks
+    )
     found = model.predict(tmp_path / "t.csv")
     assert found.chosen_labels()[:2] == [["red"], ["blue"]]
-    with pytest.raises(UserError, match="not exported"):
-        write_inputs(model, tmp_path / "m.onnx")
+    for refused in (export, write_inputs):  # before anything is written
+        with pytest.raises(UserError, match="not exported"):
+            refused(model, tmp_path / "m.onnx")
+    assert not list(tmp_path.glob("m.*"))
     (tmp_path / "new.csv").write_text("photo,words,size\n../x.png,a,1\n")
     with pytest.raises(UserError, match="leaves the folder"):
         model.predict(tmp_path / "new.csv")

@@ -101,6 +101,14 @@ def test_a_timm_model_normalises_images_as_its_weights_want_it() -> None:
     assert grey.mean.flatten().tolist() == pytest.approx([0.2])
 
 
+def test_a_torchvision_of_another_torch_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "timm.py").write_text("raise RuntimeError('operator torchvision::nms does not exist')")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "timm", raising=False)
+    with pytest.raises(UserError, match=r"nms does not exist\): its torchvision was built for another torch"):
+        make("timm_model", architecture="resnet50")
+
+
 @pytest.mark.usefixtures("timm")
 def test_an_unknown_timm_model_is_answered_with_similar_ones() -> None:
     with pytest.raises(UserError, match="no model 'resnet'; perhaps: resnet50"):

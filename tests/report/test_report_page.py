@@ -12,6 +12,7 @@ import torch
 
 from raretag.config.settings import compose
 from raretag.core.errors import UserError
+from raretag.report.overview import model_in_words
 from raretag.report.runs import names_of, write_report
 from raretag.runs.run import open_run
 from support.browser import PATIENCE, chromium
@@ -163,6 +164,16 @@ def texts(tmp_path_factory):
     train(compose(None, ["train.epochs=1"], str(folder / "notes.jsonl")), folder / "run")
     write_report([folder / "run"], folder / "page.html", resamples=20, with_items=True)
     return folder / "page.html"
+
+
+def test_a_model_of_frozen_features_is_told_without_an_empty_network():
+    lite = [{"name": "efficientnet_lite", "variant": variant} for variant in (0, 2)]
+    config = {"head": {"name": "blended"}, "model": {"name": "mlp", "layers": 0}, "branches": {"name": "single"}}
+    told = model_in_words({**config, "encoder": {"name": "side_by_side", "of": lite}})
+    assert told == "blended on the features of EfficientNet-Lite0 and EfficientNet-Lite2"
+    assert model_in_words({**config, "encoder": {"name": "none"}}) == "blended on the features"
+    deep = {**config, "model": {"name": "mlp", "layers": 2}, "encoder": {"name": "none"}}
+    assert model_in_words(deep) == "blended on mlp (layers 2)"
 
 
 def test_texts_are_shown_and_escaped(texts):

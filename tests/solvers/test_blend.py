@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+
 import numpy as np
 import pytest
 import torch
@@ -9,10 +11,12 @@ from scipy.sparse import csr_array
 
 import raretag
 from raretag.config.settings import compose
+from raretag.core.errors import UserError
 from raretag.core.listener import Listener
 from raretag.core.registry import build
 from raretag.core.targets import Targets
 from raretag.data.arrays import from_arrays
+from raretag.models.heads.blended import Blended
 from raretag.serve.export import export
 from raretag.solvers import blend
 from raretag.solvers.blend import (
@@ -27,6 +31,7 @@ from raretag.solvers.blend import (
     with_guest,
 )
 from raretag.solvers.folds import HeldOut, Judge, Tried, along_path, deal, mean, standardised
+from raretag.solvers.kernel import too_large
 from raretag.solvers.learners import Fitted, Kernel, Task
 from raretag.solvers.newton import Products, without_typical_negatives
 from support.runs import run
@@ -202,6 +207,31 @@ def test_the_kernel_finds_what_a_line_does_not_and_quick_is_the_line_alone():
     assert "held-out folds" in solver.learned()["summary"]
 
 
+def test_thin_landmarks_are_stored_thin_and_give_the_same():
+    random = torch.Generator().manual_seed(0)
+    items = torch.zeros(50, 400).scatter_(1, torch.randint(400, (50, 5), generator=random), 1.0)
+    share, x = torch.randn(3, 50, generator=random), torch.rand(7, 400, generator=random)
+    head = Blended(400, 3)
+    head.keep(csr_array(items.numpy()), torch.zeros(400), 2.0, share)
+    expected = head.classify(x) + torch.exp(-torch.cdist(x / 2, items / 2)) @ share.T
+    state = head.state_dict()
+    assert sum(one.numel() for name, one in state.items() if "thin" in name) == 3 * int(items.count_nonzero())
+    before = {name: one for name, one in state.items() if "thin" not in name}  # as earlier versions stored it
+    before["landmarks"] = items / 2
+    for stored in (state, before):
+        opened = Blended(400, 3)
+        opened.load_state_dict(stored)
+        torch.testing.assert_close(opened(x), expected)
+        assert opened.state_dict().keys() == state.keys()
+        torch.testing.assert_close(copy.deepcopy(opened).double()(x.double()).float(), expected)
+        torch.testing.assert_close(torch.export.export(opened, (x,)).module()(x), expected)
+    with pytest.raises(UserError, match=r"a matrix of \(50, 400\) has no place"):  # it would be read beyond its end
+        Blended(400, 3).load_state_dict({**state, "thin.column": state["thin.column"] + 400})
+    head.keep(csr_array(items.numpy() + 1), torch.zeros(400), 2.0, share)
+    assert head.thin is None
+    torch.testing.assert_close(head(x), head.classify(x) + torch.exp(-torch.cdist(x / 2, (items + 1) / 2)) @ share.T)
+
+
 def test_a_part_of_many_items_chooses_the_strength_of_the_kernel(monkeypatch):
     x, y = rings(600)
     task = Task(Products(x), y.bool(), None, deal(y.bool(), 5, 0))
@@ -217,6 +247,11 @@ def test_no_kernel_where_it_does_not_fit(monkeypatch):
     head, solver, _ = filled(*rings())
     assert len(head.landmarks) == 0
     assert "no kernel: more than 100 items" in solver.learned()["summary"]
+
+
+def test_a_kernel_of_wide_texts_counts_only_what_it_keeps():
+    assert "keep 120,000,000 numbers" in too_large(5_000, 24_000, filled=5_000 * 600)
+    assert not too_large(5_000, 24_000, filled=5_000 * 100)
 
 
 def test_what_is_unknown_does_not_matter():

@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 
 from raretag.cli.main import app
 from raretag.labels.store import LabelStore
-from raretag.metrics.empty_items import EmptyItems
+from raretag.metrics.empty_items import EmptyItems, Ratio
 from raretag.suggestions.selection import list_suggestions
 from raretag.suggestions.signs import signs_in_labels, signs_in_scores
 from raretag.suggestions.teaching import teaching_order
@@ -102,5 +102,31 @@ def test_items_without_a_mark_weigh_what_the_scores_leave_open():
     assert c[found.argmax()] == pytest.approx(0.6)
     assert found[c < 0.3].sum() < 0.01  # there cannot be fewer empty items than so few marks would leave
     assert found[c > 0.7].sum() > 0.05  # items that truly have no label may be among them
+    empty = EmptyItems.of(counts, Ratio(1.0, 0.1, 0.2))  # they score as items with a label do
+    assert empty.weighed(open_, c)[c > 0.7].sum() < found[c > 0.7].sum()
     none_left_out = np.maximum(counts, 1)  # only tagged items were collected: nothing is learnt of c
     assert np.array_equal(EmptyItems.of(none_left_out).weighed(open_, c), open_)
+
+
+def test_scores_tell_whether_empty_items_have_a_label():
+    generator = np.random.default_rng(0)
+    truth = np.arange(10) == generator.integers(0, 16, size=4000)[:, None]  # six of sixteen items have no label
+    z = generator.normal(size=truth.shape) + 5 * truth - 3
+    marked = truth & (generator.random(truth.shape) < 0.6)
+    empty = ~marked.any(axis=1)
+    some = Ratio.of(z, marked)
+    have = (some.value - some.of_none) / (1 - some.of_none)
+    assert have == pytest.approx(truth[empty].any(axis=1).mean(), abs=0.1)
+    tagged_only = truth.any(axis=1)
+    assert Ratio.of(z[tagged_only], marked[tagged_only]).value > 0.9
+    assert Ratio.of(z * 0, marked).of_none == pytest.approx(1)  # a model that tells nothing
+
+
+def test_items_without_a_label_leave_the_share_higher_where_the_scores_show_them():
+    counts = np.array([len(row) for row in tagged(0.6, items=20_000).name_lists()])
+    with_others = np.concatenate([counts, np.zeros(10_000, np.int64)])
+    c = np.linspace(0.1, 0.95, 18)
+    open_ = np.full(len(c), 1 / len(c))
+    have = (counts == 0).sum() / (with_others == 0).sum()
+    assert c @ EmptyItems.of(with_others, Ratio(have, 0.02, 0.0)).weighed(open_, c) == pytest.approx(0.6, abs=0.1)
+    assert c @ EmptyItems.of(with_others).weighed(open_, c) < 0.3

@@ -8,13 +8,16 @@ import sys
 from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import yaml
 from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 
 from raretag.core.errors import UserError
 from raretag.core.registry import nearest
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 FOLDER = Path(__file__).parent / "plans"
 

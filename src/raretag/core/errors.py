@@ -53,10 +53,11 @@ def some(words: Sequence[str], most: int = 8, between: str = ", ") -> str:
 def counted(number: int, thing: str) -> str:
     """A number and what it counts.
 
-    >>> counted(1, "label"), counted(2000, "label")
-    ('1 label', '2,000 labels')
+    >>> counted(1, "label"), counted(2000, "label"), counted(2, "category")
+    ('1 label', '2,000 labels', '2 categories')
     """
-    return f"{number:,} {thing}" + ("" if number == 1 else "s")
+    things = f"{thing[:-1]}ies" if thing.endswith("y") else f"{thing}s"
+    return f"{number:,} {thing if number == 1 else things}"
 
 
 def brief(text: str) -> str:

@@ -11,15 +11,24 @@ If every item truly has a label, those without any mark are items whose labels w
 k - 1 is taken to be negative binomial (d > 0), Poisson (d = 0, where the second factor is exp(-\lambda c)) or binomial
 (d < 0), by its two moments. Equation 1 falls with c and so fixes it.
 
-Not every collection is like that: in some, items without any label exist. Then fewer of the empty items need an
-explanation, and c is higher than (1) has it. The marks do not show which is the case, so both readings keep their
-weights, EVERY and the rest; within each, what else is known of c is weighed by how it fits the share e of empty items:
+Not every collection is like that: in some, items without any label exist. The marks do not show it, but scores do. An
+item with a single mark has a label, and with a little less luck would have been an empty one. So if a share h of the
+empty items truly has a label, those have a high score as often as single items, and the others seldom:
 
-    every item has a label    log e ~ Normal(log P(no mark), s^2)                                          (2)
-    some have none            log e is anything above that                                                 (3)
+    r = P(highest score > cut | empty) / P(highest score > cut | single) = h + (1 - h) \rho                 (2)
 
-s is the error of e in n items, and MISFIT, as no family of k is exact. EVERY is about what was seen: six of the seven
-data sets that the promises were fitted to have no item without a label.
+\rho is what r would be of items without any label: how often single items pass the cut as well if their label has the
+score of an item on which it is not marked. It is near 1 where the model tells little, and then r says nothing of h. (It
+is too high where they have other labels, which nobody marked; then h comes out too low, and promises with it.) Without
+the (1 - h) of the empty items that have no label, equation 1 holds again. What is known of c is weighed by how it fits
+the share e_h of empty items among those that are left, and h by how it fits r; before r is seen, h = 1 has the weight
+EVERY:
+
+    log e_h ~ Normal(log P(no mark), s^2),   r ~ Normal(h + (1 - h) \rho, u^2)                             (3)
+
+s and u are the errors of e and r in as many items, and a MISFIT each, as no family of k is exact, and single items have
+a few more labels than empty ones. EVERY is about what was seen: six of the seven data sets that the promises were
+fitted to have no item without a label.
 """
 
 from __future__ import annotations
@@ -30,12 +39,49 @@ import numpy as np
 from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
+Bools = NDArray[np.bool_]
 
 FEWEST = 0.03  # empty items; where they are fewer, somebody may have left out the others
 EVERY = 0.8  # weight of the reading that every item has a label
-MISFIT = 0.03  # of log P(no mark)
+MISFIT, MISFIT_OF_RATIO = 0.03, 0.1  # of log P(no mark), of r
+CUT = 0.5  # quantile of the highest scores of single items, above which r counts
+HAVE = np.linspace(0.02, 0.98, 25)  # h that are weighed beside 1
+_FEWEST_OF_RATIO = 20  # empty items, and single ones
 _STIFF = -0.98  # d of labels that are all but constant in number
 _NEVER = -40.0  # the log of no chance
+
+
+@dataclass(frozen=True)
+class Ratio:
+    """Equation 2: how often empty items have a high score, beside items with a single mark."""
+
+    value: float  # r
+    error: float  # u
+    of_none: float  # rho
+
+    @classmethod
+    def of(cls, t: Floats, marked: Bools) -> Ratio | None:
+        """From scores out of fold [N, C] and the marks; None if there are too few items of either kind."""
+        counts = marked.sum(axis=1)
+        empty, single = t[counts == 0], t[counts == 1]
+        if min(len(empty), len(single)) < _FEWEST_OF_RATIO:
+            return None
+        none, generator = single.copy(), np.random.default_rng(0)
+        for row, label in enumerate(marked[counts == 1].argmax(axis=1)):
+            none[row, label] = generator.choice(t[~marked[:, label], label])
+        cut = np.quantile(single.max(axis=1), CUT)
+        high, of_single, of_none = (
+            ((some.max(axis=1) > cut).sum() + 0.5) / (len(some) + 1) for some in (empty, single, none)
+        )
+        value = high / of_single
+        chance = (1 - high) / high / len(empty) + (1 - of_single) / of_single / len(single)
+        error = np.sqrt(value**2 * chance + MISFIT_OF_RATIO**2)
+        return cls(min(float(value), 1.0), float(error), float(of_none / of_single))
+
+    def density(self, have: float) -> float:
+        """Of r, if the share `have` of the empty items has a label."""
+        expected = have + (1 - have) * self.of_none
+        return float(np.exp(-(((self.value - expected) / self.error) ** 2) / 2) / self.error)
 
 
 @dataclass(frozen=True)
@@ -46,11 +92,12 @@ class EmptyItems:
     empty: float  # share of the items without a mark
     mean: float
     variance: float
+    ratio: Ratio | None = None
 
     @classmethod
-    def of(cls, counts: NDArray[np.integer]) -> EmptyItems:
+    def of(cls, counts: NDArray[np.integer], ratio: Ratio | None = None) -> EmptyItems:
         """`counts` [N]: the marks of each item."""
-        return cls(len(counts), float((counts == 0).mean()), float(counts.mean()), float(counts.var()))
+        return cls(len(counts), float((counts == 0).mean()), float(counts.mean()), float(counts.var()), ratio)
 
     @property
     def tell(self) -> bool:
@@ -82,12 +129,27 @@ class EmptyItems:
         """What is known of c [S] together with the empty items."""
         if not self.tell:
             return weight
-        deviation = np.sqrt((1 - self.empty) / self.empty / self.items + MISFIT**2)
-        apart = (np.log(self.empty) - self.log_chance(c)) / deviation
-        every = np.exp(-(apart**2) / 2)
-        some = weight * np.where(apart > 0, 1.0, every)
-        if not some.sum() > 0:
+        every = weight * self._fit(c)
+        chances = np.array([self._chance(have) for have in HAVE])
+        some = weight * sum(chance * self.without(have)._fit(c) for have, chance in zip(HAVE, chances, strict=True))
+        parts = [(EVERY * self._chance(1.0), every), ((1 - EVERY) * chances.mean(), some)]
+        parts = [(share, part / part.sum()) for share, part in parts if part.sum() > 1e-12 and share > 0]
+        if not parts:  # nothing that is known of c goes together with them
             return weight
-        some /= some.sum()
-        total = (weight * every).sum()  # 0: nothing that is known of c goes together with it
-        return np.asarray(EVERY * weight * every / total + (1 - EVERY) * some if total > 1e-12 else some)
+        return np.asarray(sum(share * part for share, part in parts) / sum(share for share, _ in parts))
+
+    def without(self, have: float) -> EmptyItems:
+        """The same without the empty items that have no label, if the share `have` of them has one."""
+        left = 1 - self.empty * (1 - have)
+        mean = self.mean / left
+        variance = (self.variance + self.mean**2) / left - mean**2
+        return EmptyItems(round(self.items * left), self.empty * have / left, mean, variance)
+
+    def _fit(self, c: Floats) -> Floats:
+        """How well each c [S] explains the empty items, at most 1."""
+        deviation = np.sqrt((1 - self.empty) / self.empty / self.items + MISFIT**2)
+        return np.asarray(np.exp(-(((np.log(self.empty) - self.log_chance(c)) / deviation) ** 2) / 2))
+
+    def _chance(self, have: float) -> float:
+        """The density of r, if the share `have` of the empty items has a label."""
+        return 1.0 if self.ratio is None else self.ratio.density(have)

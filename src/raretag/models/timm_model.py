@@ -116,6 +116,11 @@ def needed() -> Any:
     except ImportError as error:
         missing = "which is not here" if find_spec("timm") is None else f"which cannot be imported ({error})"
         raise UserError(f"timm_model needs the package 'timm', {missing}: pip install 'raretag[timm]'") from None
+    except RuntimeError as error:  # "operator torchvision::nms does not exist"
+        raise UserError(
+            f"timm_model needs the package 'timm', which cannot be imported ({str(error).splitlines()[0]}): its "
+            "torchvision was built for another torch; install both from one place, as PyTorch's website says"
+        ) from None
     return timm
 
 

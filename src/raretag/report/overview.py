@@ -11,6 +11,7 @@ from raretag.report.study import GROUPS, Study
 from raretag.runs.record import changes_to_labels
 
 WORD = {"bad": "Serious", "warn": "Look here", "note": "Note", "good": "Good"}
+FEATURES = "the features"
 MEASURED = {"test": "Test set", "validation": "Validation items", "out of fold": "Out of fold"}
 
 
@@ -55,10 +56,7 @@ def trained(study: Study) -> str:
         "Data": f"{data['name']}{changes_to_labels(config['data'])}: {items}",
         "Labels": f"{len(study.labels):,}{_known(study)}",
         "Method": _named(config["method"]) + ("" if study.solved else f" — {_slots(method['slots'])}"),
-        "Model": " on ".join(
-            _network(config[part]) for part in ("head", "model", "encoder") if config[part]["name"] not in ("none",)
-        )
-        + ("" if config["branches"]["name"] == "single" else f", {_named(config['branches'])}"),
+        "Model": model_in_words(config),
         "Training": f"solved, not trained in steps, seed {config['seed']}"
         if study.solved
         else f"{len(study.record['metrics']['epochs'])} epochs, batches of {train['batch_size']}, "
@@ -109,8 +107,17 @@ def _named(section: dict[str, Any]) -> str:
     return str(section["name"]) + (f" ({options})" if options else "")
 
 
+def model_in_words(config: dict[str, Any]) -> str:
+    """Head, network and encoder; a network without layers leaves the features as they are."""
+    parts = [_network(config[part]) for part in ("head", "model", "encoder") if config[part]["name"] != "none"]
+    words = " on ".join(parts).replace(f"{FEATURES} on ", f"{FEATURES} of ")
+    return words + ("" if config["branches"]["name"] == "single" else f", {_named(config['branches'])}")
+
+
 def _network(section: dict[str, Any]) -> str:
     """A pretrained network by the name that people know."""
+    if section["name"] == "mlp" and section.get("layers") == 0:
+        return FEATURES
     if section["name"] == "side_by_side":
         return " and ".join(map(_network, section.get("of", [])))
     known = {"efficientnet_lite": f"EfficientNet-Lite{section.get('variant', 0)}"}

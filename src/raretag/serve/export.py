@@ -49,10 +49,17 @@ def export(model: Model, path: Path | str, *, preprocess: bool = False, decide: 
         raise UserError(f"'{path.name}' ends in '{path.suffix}'; expected .onnx or .pt2")
     if not path.parent.is_dir():
         raise UserError(f"the folder '{path.parent}' does not exist")
+    refuse_image_columns(model.card.inputs)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
         graph, example = graph_of(model, preprocess=preprocess, decide=decide)
     return write_graph(graph, example, path, ["probabilities", "chosen"] if decide else ["logits"], metadata(model))
+
+
+def refuse_image_columns(inputs: dict[str, Any]) -> None:
+    """Nobody else could make the numbers that such a graph reads."""
+    if inputs.get("kind") == MIXED and "image" in inputs:
+        raise UserError("an image network beside other columns is not exported; `raretag predict` runs the model")
 
 
 def write_graph(graph: nn.Module, example: Tensor, path: Path, names: list[str], about: dict[str, str]) -> float:

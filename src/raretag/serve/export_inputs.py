@@ -21,7 +21,7 @@ from raretag.data.inputs.mixed import LIMIT
 from raretag.data.inputs.text import PIECES, SIDE_BY_SIDE, TOKEN
 from raretag.data.inputs.tokens import KIND as TOKENS
 from raretag.data.inputs.tokens import TokenInputs, Tokenizer
-from raretag.serve.export import tokens_like, write_graph
+from raretag.serve.export import refuse_image_columns, tokens_like, write_graph
 from raretag.serve.model import Model
 from raretag.serve.readers import ReadOptions, sentence_encoder
 
@@ -39,6 +39,7 @@ def write_inputs(model: Model, path: Path | str, *, encoder: Path | None = None)
     path, card = Path(path), model.card
     if card.inputs.get("kind") not in READS:
         return []
+    refuse_image_columns(card.inputs)
     beside = _Beside(path, sentence_encoder(card, ReadOptions(encoder=encoder)))
     content = {
         "graph": path.name,
@@ -64,10 +65,6 @@ class _Beside:
         if kind == SIDE_BY_SIDE:
             return {**inputs, "parts": {name: self.described(part) for name, part in inputs["parts"].items()}}
         if kind == MIXED:
-            if "image" in inputs:
-                raise UserError(
-                    "an image network beside other columns is not exported; `raretag predict` runs the model"
-                )
             found = {"kind": kind, "limit": LIMIT, "columns": inputs["columns"]}
             text = inputs.get("text")
             return found if text is None else found | {"text": {**text, "inputs": self.described(text["inputs"])}}

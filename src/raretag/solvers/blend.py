@@ -73,7 +73,7 @@ from raretag.models.heads.blended import Blended
 from raretag.solvers.folds import HeldOut, Judge, Tried, along_path, deal, mean
 from raretag.solvers.forest import FEWEST, Forest, affordable
 from raretag.solvers.kernel import too_large
-from raretag.solvers.learners import Fitted, Kernel, Learner, Line, Task, Units, dense_rows, gathered
+from raretag.solvers.learners import Fitted, Kernel, Learner, Line, Task, Units, gathered
 from raretag.solvers.network import Network, too_small_or_large
 from raretag.solvers.newton import Products, without_typical_negatives
 
@@ -135,9 +135,8 @@ class Blend(Solver):
         total = summed(stack, fits, tried, positive)  # step 6
         head.fill(scale[:, None] * total.weight, level + scale * total.bias)
         if total.of_items is not None:
-            items = dense_rows(x, torch.arange(len(positive)))
-            centre = items.mean(0) if task.products.dense else torch.zeros(items.shape[1])
-            head.keep(items, centre, task.length, scale[:, None] * total.of_items)
+            centre = x.mean(0) if task.products.dense else torch.zeros(task.products.columns)
+            head.keep(x, centre, task.length, scale[:, None] * total.of_items)
         if total.trees is not None and total.mixing is not None:
             head.plant(total.trees, scale * total.mixing if total.mixing.ndim == 1 else scale[:, None] * total.mixing)
         if total.units is not None and total.of_units is not None:
@@ -155,7 +154,7 @@ class Blend(Solver):
             Line(task, "hinge", "hinge", HINGE, balanced=False),
         ]
         left_out = {}
-        if reason := too_large(task.products.items, task.products.columns):
+        if reason := too_large(task.products.items, task.products.columns, task.products.filled):
             left_out["kernel"] = reason
         else:
             found.append(Kernel(task))

@@ -23,16 +23,19 @@ from numpy.typing import NDArray
 from scipy import linalg
 from torch import Tensor
 
+from raretag.models.heads.thin import is_thin
+
 MOST_ITEMS = 6_000  # time grows with their cube, memory with their square: 0.3 GB
-MOST_NUMBERS = 2**26  # items x columns that a model keeps: 256 MB
+MOST_NUMBERS = 2**26  # that a model keeps of the items: 256 MB
 Floats = NDArray[np.float32]
 
 
-def too_large(items: int, columns: int) -> str:
-    """Why there is no kernel for so many; empty if there is one."""
+def too_large(items: int, columns: int, filled: int) -> str:
+    """Why there is no kernel for so many; empty if there is one. `filled`: entries of the features that are not 0."""
     if items > MOST_ITEMS:
         return f"more than {MOST_ITEMS:,} items"
-    return f"items x columns above {MOST_NUMBERS:,}" if items * columns > MOST_NUMBERS else ""
+    kept = 3 * filled if is_thin(filled, items, columns) else items * columns
+    return f"a model would keep {kept:,} numbers, more than {MOST_NUMBERS:,}" if kept > MOST_NUMBERS else ""
 
 
 def squared_distances(x: Any) -> Floats:

@@ -21,7 +21,7 @@ from scipy.special import expit
 from raretag.core.errors import UserError
 from raretag.core.targets import Targets
 from raretag.metrics.decision_cuts import are_chosen
-from raretag.metrics.empty_items import EmptyItems
+from raretag.metrics.empty_items import EmptyItems, Ratio
 from raretag.metrics.label_frequency import (
     NEVER,
     Bools,
@@ -93,7 +93,9 @@ class EntryProbabilities:
         by_empty = self.empty is not None and self.empty.tell
         source = "the scores and from the items without any mark" if by_empty else "the scores alone"
         sure = "" if high - low < 0.25 else f", which do not fix it: {CHEAPEST}"
-        some = ", and that every item probably has a label" if by_empty else ""
+        told = self.empty is not None and self.empty.ratio is not None
+        every = ", and that items without any label " + ("score lower than others" if told else "are few")
+        some = every if by_empty else ""
         return (
             f"{middle:.0%} of the positives are marked, between {low:.0%} and {high:.0%} from {source}{sure}; "
             f"assumes that this does not depend on the score and is {self._alike()}{some}"
@@ -129,7 +131,7 @@ def estimate_probabilities(
             shares = estimate_marked_shares(t, positive, counted, label_frequency)
             t = np.where(t > NEVER, t - shares.log_ratio, NEVER)
             return EntryProbabilities(t, positive, negative, candidates, shares.frequency, None, shares=shares)
-        empty = EmptyItems.of(positive.sum(axis=1))
+        empty = EmptyItems.of(positive.sum(axis=1), Ratio.of(t, positive))
         found = estimate_label_frequency(t[usable], positive[usable], label_frequency, blind=single, empty=empty)
         return EntryProbabilities(t, positive, negative, candidates, found, None, single, empty=empty)
     t = on_one_scale(logits, positive, observed)

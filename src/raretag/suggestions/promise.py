@@ -43,8 +43,17 @@ class Promise:
 
     @classmethod
     def of_draws(cls, size: int, draws: Floats) -> Promise:
-        low, expected, high = np.quantile(np.clip(draws, 0.0, 1.0), [(1 - MASS) / 2, 0.5, (1 + MASS) / 2])
-        return cls(size, float(expected), float(low), float(high))
+        """With the shortest interval that holds 90 % of the draws.
+
+        A share cannot exceed 1. Where many draws are cut there, nothing is above the interval, and one between the
+        5 % and the 95 % quantile would hold 95 %.
+        """
+        shares = np.sort(np.clip(draws, 0.0, 1.0))
+        inside = int(np.ceil(MASS * len(shares)))
+        widths = shares[inside - 1 :] - shares[: len(shares) - inside + 1]
+        ties = np.flatnonzero(widths <= widths.min() + 1e-9)  # many, as shares of few suggestions are few numbers
+        start = int(ties[len(ties) // 2])
+        return cls(size, float(np.median(shares)), float(shares[start]), float(shares[start + inside - 1]))
 
     @classmethod
     def read(cls, content: dict[str, Any]) -> Promise:
@@ -116,8 +125,10 @@ def of_part(whole: Promise, listed: Floats, part: Floats) -> Promise:
     ends = [_shift_to(listed, share) for share in (whole.low, whole.expected, whole.high)]
     generator = np.random.default_rng(0)
     normal = generator.normal(size=400)
-    # two half-normals, so that as much lies beyond either end as before
-    shifts = ends[1] + np.where(normal < 0, ends[1] - ends[0], ends[2] - ends[1]) * normal / ndtri((1 + MASS) / 2)
+    # two half-normals, so that as much lies beyond either end as before: all of it at one end if the other is 0 or 1
+    below, above = ((1 - MASS) / (1 if bounded else 2) for bounded in (whole.high >= 1, whole.low <= 0))
+    lower, upper = (ends[1] - ends[0]) / ndtri(1 - below), (ends[2] - ends[1]) / ndtri(1 - above)
+    shifts = ends[1] + np.where(normal < 0, lower, upper) * normal
     return Promise.of_draws(len(part), _shares(part, shifts, generator))
 
 

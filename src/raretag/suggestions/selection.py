@@ -18,7 +18,7 @@ from raretag.suggestions.answers import NO, YES, Answer
 from raretag.suggestions.listing import Suggestion, Suggestions
 from raretag.suggestions.probabilities import EntryProbabilities, estimate_probabilities
 from raretag.suggestions.promise import Audit, Promise, audit_answers, from_probabilities
-from raretag.suggestions.teaching import teaching_order
+from raretag.suggestions.teaching import POWER, teaching_order
 
 CUTS = (50, 100, 200, 500, 1000, 2000, 5000)
 _PURPOSE = int.from_bytes(b"audit", "big")
@@ -78,11 +78,11 @@ def _deal(scores: Floats, chosen: Bools, places: int) -> None:
         chosen[rows[np.isfinite(scores[rows, label])], label] = True
 
 
-def pick_teaching(entries: EntryProbabilities, logits: Floats, most: int) -> Picked:
+def pick_teaching(entries: EntryProbabilities, logits: Floats, most: int, power: float = POWER) -> Picked:
     """`most` candidates that teach most; like all picked entries they stand with the highest t first."""
     pool = pick(entries.t, entries.candidates, _POOL * most, 0.5)
     p = entries.probability(entries.t[pool.row, pool.label])
-    order = teaching_order(p, pool.label, entries.positive.sum(axis=0), logits[pool.row])[:most]
+    order = teaching_order(p, pool.label, entries.positive.sum(axis=0), logits[pool.row], power=power)[:most]
     chosen = np.sort(order)  # the pool has the highest first
     return Picked(pool.row[chosen], pool.label[chosen], np.zeros(len(chosen), np.bool_))
 

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from raretag.metrics.label_frequency import Floats
 
-_POWER = 1.5  # with which the gain falls with the known positives of a label
+POWER = 1.5  # with which the gain falls with the known positives of a label
 _ALIKE = 0.98  # cosine of two rows of scores, from which items are near duplicates
 _LATER = 0.25  # what is left of the gain of a near duplicate
 _COMPARED = 400  # suggestions of a label that are compared with each other
@@ -28,7 +28,9 @@ _COMPARED = 400  # suggestions of a label that are compared with each other
 Ints = NDArray[np.int64]
 
 
-def teaching_order(probability: Floats, label: Ints, marked: Ints, profile: Floats | None = None) -> Ints:
+def teaching_order(
+    probability: Floats, label: Ints, marked: Ints, profile: Floats | None = None, *, power: float = POWER
+) -> Ints:
     """The suggestions [K] in the order in which to ask.
 
     Args:
@@ -36,6 +38,7 @@ def teaching_order(probability: Floats, label: Ints, marked: Ints, profile: Floa
         label: [K], its label.
         marked: [C], positives of each label that are known.
         profile: [K, D], what near duplicates are found by: scores of the item; None: they are not looked for.
+        power: With which the gain falls with the known positives of a label.
 
     >>> teaching_order(np.array([0.9, 0.8, 0.7]), np.array([0, 0, 1]), np.array([100, 2]))
     array([2, 0, 1])
@@ -45,7 +48,7 @@ def teaching_order(probability: Floats, label: Ints, marked: Ints, profile: Floa
     for place in np.argsort(-worth, kind="stable").tolist():
         queues.setdefault(int(label[place]), []).append(place)
     known = marked.astype(np.float64)
-    heap = [(-worth[queue[0]] / (known[one] + 1) ** _POWER, one, 0) for one, queue in queues.items()]
+    heap = [(-worth[queue[0]] / (known[one] + 1) ** power, one, 0) for one, queue in queues.items()]
     heapq.heapify(heap)
     order = []
     while heap:
@@ -53,7 +56,7 @@ def teaching_order(probability: Floats, label: Ints, marked: Ints, profile: Floa
         order.append(queues[one][place])
         known[one] += probability[order[-1]]
         if place + 1 < len(queues[one]):
-            gain = worth[queues[one][place + 1]] / (known[one] + 1) ** _POWER
+            gain = worth[queues[one][place + 1]] / (known[one] + 1) ** power
             heapq.heappush(heap, (-gain, one, place + 1))
     return np.array(order, np.int64)
 

@@ -118,11 +118,10 @@ class Representation:
             return [f"texts: up to {self.encoder.longest} tokens of the encoder '{self.encoder.name}', trained further"]
         parts = []
         if self.words is not None:
-            words, ngrams = self.options.words, self.options.ngrams
+            words, ngrams, pieces = self.options.words, self.options.ngrams, self.options.characters
             runs = "" if ngrams == 1 else f" and runs of up to {ngrams}"
-            parts.append(f"TF-IDF weights of up to {words:,} words{runs} of the training texts")
-        if self.pieces is not None:
-            parts.append(f"of up to {self.options.characters:,} pieces of words")
+            more = "" if self.pieces is None else f" and {pieces:,} pieces of words"
+            parts.append(f"TF-IDF weights of up to {words:,} words{runs}{more} of the training texts")
         if self.encoder is not None:
             parts.append(f"vectors of the encoder '{self.encoder.name}'")
         found = [f"texts: {' beside '.join(parts)}"]

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from raretag.core import chance
-from raretag.core.errors import UserError, some
+from raretag.core.errors import UserError, counted, some
 from raretag.data.dataset import Inputs
 from raretag.data.files import inside
 from raretag.data.fingerprint import content_of
@@ -105,10 +105,11 @@ def _mixed(source: Source, roles: Roles, contents: Contents, how: Preparation) -
             image = (str(roles.images), network, network.vectors(images, keep=True))
         return Mixed(None if table is None else (table, table.values(columns)), made_text, image)
 
-    parts = [f"{len(roles.features)} numbers"] * bool(roles.features)
-    parts += [f"{len(roles.categories)} categories"] * bool(roles.categories)
+    counts = {"number": len(roles.features), "category": len(roles.categories)}
+    parts = [counted(number, thing) for thing, number in counts.items() if number]
+    parts += ["a text"] * bool(chosen) + ["an image"] * bool(network)
     blank = [name for name, column in columns.items() if isinstance(column, np.ndarray) and np.isnan(column).any()]
-    remarks = [f"one vector of {' and '.join([*parts, *['a text'] * bool(chosen), *['an image'] * bool(network)])}"]
+    remarks = [f"one vector of {' and '.join(filter(None, [', '.join(parts[:-1]), parts[-1]]))}"]
     if blank:
         remarks.append(
             f"blank in {some([repr(name) for name in blank], 8)}: replaced by the mean, with a column that marks it"

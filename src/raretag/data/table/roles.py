@@ -131,7 +131,11 @@ class _Finder:
         self._remark(
             f"not used: {some([f'{name!r}' + (f' ({why[name]})' if why.get(name) else '') for name in unused], 8)}"
         )
-        fit = [name for name in unused if name in why and not why[name]]
+        image_alone = bool(self.roles.images and not self.roles.text)
+        read = [name for name in why if image_alone and is_text(self.head[name]) and self._reads_like_text(name)]
+        if read:
+            self._remark(f"data.text={read[0]} would put the vector of that text beside the image")
+        fit = [name for name in why if not why[name] and name not in read]
         if fit and (self.roles.text or self.roles.images):
             what = "text" if self.roles.text else "image"
             self._remark(f"data.features=[{','.join(fit[:8])}] would put those columns beside the {what}")
