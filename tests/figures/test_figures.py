@@ -22,6 +22,7 @@ from raretag.engine import run as engine
 from raretag.figures.parts.canvas import save
 from raretag.figures.parts.runs import Run, differing, read_run, titles
 from raretag.figures.parts.scores import training_logits
+from raretag.figures.sweep import tick_labels
 from raretag.labels.longtail import pareto
 from raretag.labels.store import LabelStore
 from raretag.methods.reflective_correction import Corrector
@@ -282,6 +283,11 @@ def test_a_sweep_takes_means_over_seeds_and_knows_defaults(runs):
     assert list(line.get_ydata()) == pytest.approx([total["a"], (total["b"] + total["c"]) / 2])
     axes = drawn("db-7", runs("db", "db beta")).axes[0]
     assert list(axes.containers[0].lines[0].get_xdata()) == [2, 10]  # nobody said 10
+
+
+def test_names_of_values_do_not_overlap():
+    assert tick_labels([0.0, 0.01, 0.05, 0.1, 0.2]) == ["0", "", "0.05", "0.1", "0.2"]
+    assert tick_labels([1.0, 2.0, 3.0]) == ["1", "2", "3"]
 
 
 def test_a_run_of_an_older_version_has_the_defaults_of_later_settings(runs):

@@ -72,7 +72,9 @@ class Sweep:
             )  # fmt: skip
         if places[0] > 0 and places[-1] / places[0] >= 10:
             axes.set_xscale("log")
-        axes.set_xticks(places, [f"{place:g}" for place in places])
+            axes.set_xticks(places, [f"{place:g}" for place in places])
+        else:
+            axes.set_xticks(places, tick_labels(places))
         axes.minorticks_off()
         axes.set_xlabel(line.key.removeprefix("method."), fontsize=10)
         axes.set_ylabel(f"{self.metric}, %", fontsize=10)
@@ -89,6 +91,16 @@ class Sweep:
             if value is not None  # of another method
         ]
         titled(axes, "\n".join(some for some in (line.one.data, ", ".join(words)) if some))
+
+
+def tick_labels(places: Sequence[float]) -> list[str]:
+    """Of values on a linear axis; one that stands too near the last that is named has none, as they would overlap."""
+    names, last = [], float("-inf")
+    for place in places:
+        near = place - last < 0.06 * (places[-1] - places[0])
+        names.append("" if near else f"{place:g}")
+        last = last if near else place
+    return names
 
 
 def lines_of(runs: Sequence[Run], wanted: Sequence[str]) -> list[Line]:
