@@ -1,6 +1,6 @@
 """Promises about suggestions, judged by positives that were hidden on purpose: coverage and width of 90 % intervals.
 
-    python benchmarks/promises.py --seeds 30 31 32 && python benchmarks/promises.py --seeds 33 --keep 0.4 --keep-trials
+    python benchmarks/promises.py --seeds 30 31 --cache runs/promises
 
 Ten data sets ($RARETAG_DATA), up to 3,000 items each; 40, 60 or 80 % of the positives stay marked, the rest counts as
 absent, as in a column of tags. Logistic regression scores all items out of fold (3 folds). For each trial: the

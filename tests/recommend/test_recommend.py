@@ -151,9 +151,9 @@ class Slow:
 
     def train(self, config, data, rows, listener):
         name = config.method.name
-        self.now += 60 * self.minutes[name] * (1 - len(rows) / len(data.train))
-        listener.epoch(None, {})
-        listener.epoch(None, {})
+        for _ in range(2):
+            self.now += 30 * self.minutes[name] * (1 - len(rows) / len(data.train))
+            listener.epoch(None, {})
         random = np.random.default_rng(len(rows))
         known = random.random((len(rows), 1)) < self.right[name]
         value = data.train.labels.targets(torch.from_numpy(rows)).value
@@ -189,8 +189,18 @@ def test_a_method_that_ran_out_of_time_is_not_called_beaten(monkeypatch):
     slow = Slow({FIRST: 0.1, SECOND: 4}, {FIRST: 0.6, SECOND: 0.6})
     monkeypatch.setattr("raretag.recommend.race.train_without", slow.train)
     outcome = race(chosen("logistic regression", "BCE"), data(), minutes=8, folds=3, clock=slow.clock)
-    assert {r.candidate.label: r.folds for r in outcome.runners} == {"logistic regression": 2, "BCE": 1}
-    assert outcome.reason().startswith("recommended after 2 of 3 folds: logistic regression, which leads, but not")
+    assert {r.candidate.label: r.folds for r in outcome.runners} == {"logistic regression": 3, "BCE": 2}
+    assert outcome.reason().startswith("recommended: logistic regression, which leads, but not clearly ahead of BCE")
+    assert "Time was too short (not all folds were run)" in outcome.reason()
+
+
+def test_a_slow_method_does_not_take_the_time_of_the_others(monkeypatch):
+    slow = Slow({FIRST: 0.1, SECOND: 4, "asymmetric": 0.1}, {FIRST: 0.6, SECOND: 0.9, "asymmetric": 0.6})
+    monkeypatch.setattr("raretag.recommend.race.train_without", slow.train)
+    racers = chosen("logistic regression", "BCE", "asymmetric")
+    outcome = race(racers, data(), minutes=2.5, folds=3, clock=slow.clock)
+    assert {r.candidate.label: r.folds for r in outcome.runners} == {"logistic regression": 3, "asymmetric": 3}
+    assert outcome.not_run == ("BCE",)
 
 
 def test_methods_for_missing_labels_run_only_where_labels_are_missing():

@@ -141,7 +141,8 @@ def race(
     ranks = {one.label: nothing.clone() for one, _ in configs}
     done = {one.label: 0 for one, _ in configs}
     seconds = {one.label: 0.0 for one, _ in configs}
-    alive = list(configs)
+    size = len(data.train) * (folds - 1) / folds  # items of a run
+    alive = sorted(configs, key=lambda pair: costs[pair[0].label])  # a slow one must not take the time of the others
 
     def truth(some: int) -> tuple[Tensor, Targets]:
         """Rows of the first folds, and their labels."""
@@ -166,12 +167,13 @@ def race(
         return max(scores, key=lambda name: scores[name])
 
     for fold, rows in enumerate(parts):
-        for one, config in alive:
-            if any(done.values()) and clock() + seconds[one.label] > end:
-                continue
+        for place, (one, config) in enumerate(alive):
             started = clock()
+            until = end - (folds - 1 - fold) * sum(seconds[other.label] for other, _ in alive[:place])
+            if any(done.values()) and started + (seconds[one.label] or costs[one.label] * size) > until:
+                continue
             try:
-                scores = train_without(config, data, rows, Timekeeper(clock, end if any(done.values()) else None))
+                scores = train_without(config, data, rows, Timekeeper(clock, until if any(done.values()) else None))
             except OutOfTimeError:
                 continue
             # The models of two folds share no scale, but both rank items of the same kind: ranks can be pooled.
@@ -194,7 +196,6 @@ def race(
     choice = chosen(runners, best)
     runners.sort(key=lambda r: (r.candidate.label != best, -r.behind.value))
     undecided = [name for name in done if done[name] < folds and not (name in behind and behind[name].high < 0)]
-    size = len(data.train) * (folds - 1) / folds
     lacking = sum((folds - done[name]) * (seconds[name] or costs[name] * size) for name in undecided)
     return Outcome(
         runners,
@@ -241,15 +242,16 @@ def sampled(
     remarks: list[str],
 ) -> tuple[DataSet, int, dict[str, float]]:
     """A stratified part of the training items with which the race should end in time, the number of folds, and what
-    a run of each method costs: seconds per item."""
+    a run of each method costs: seconds per item, or more where that took too long to find out."""
     items = len(data.train)
     few = torch.from_numpy(drawn(data, min(items, FEWEST_ITEMS), configs[0][1].seed))
     small = replace(data, train=data.train.take(few), truth=None, published=None)
-    enough = clock() + PROBE * (end - clock())
+    allowed = PROBE * (end - clock())
+    enough = clock() + allowed
     probed: dict[str, float] = {}
     for one, config in configs:
         if not probed or clock() < enough:
-            probed[one.label] = cost(config, small, clock)
+            probed[one.label] = cost(config, small, clock, clock() + allowed if probed else None)
     mean = sum(probed.values()) / len(probed)
     costs = {one.label: probed.get(one.label, mean) for one, _ in configs}
     each = sum(costs.values())
@@ -264,12 +266,19 @@ def sampled(
     return replace(data, train=data.train.take(rows), truth=None, published=None), folds, costs
 
 
-def cost(config: Config, data: DataSet, clock: Callable[[], float]) -> float:
-    """Seconds of a whole run for each item, from its second epoch: the first has the cost of a start in it."""
+def cost(config: Config, data: DataSet, clock: Callable[[], float], end: float | None = None) -> float:
+    """Seconds of a whole run for each item, from its second epoch: the first has the cost of a start in it.
+
+    Of a run that is not over at `end`, those until then.
+    """
     short = config.model_copy(update={"train": config.train.model_copy(update={"epochs": 2})})
     held = np.arange(len(data.train) // 3)
-    keeper, started = Timekeeper(clock), clock()
-    train_without(short, data, held, keeper)
+    started = clock()
+    keeper = Timekeeper(clock, end)
+    try:
+        train_without(short, data, held, keeper)
+    except OutOfTimeError:
+        return (clock() - started) / (len(data.train) - len(held))
     ticks = keeper.ticks or [clock()]  # a method that solves has no epochs
     seconds = ticks[-1] - (started if len(ticks) == 1 else ticks[-2])
     return seconds * (config.train.epochs if len(ticks) == 2 else 1) / (len(data.train) - len(held))

@@ -6,7 +6,7 @@ positives of label c and p the probability of a suggestion, the expected worth o
     gain = p / (n_c + m_c + 1)^(3/2)    m_c: sum of p of the suggestions of c that come earlier
 
 which is the fall of 1 / sqrt n_c: what average precision lacks shrinks like a standard error. (With an exponent of 1,
-the growth of log n_c, rare labels moved less; 2 found hardly more of them, for many more answers of "no"; docs/log.md.)
+the growth of log n_c, rare labels move less; with 2 they may move more, for many more answers of "no"; docs/log.md.)
 The greedy order by gain gives every label its share, the rare ones first. Within a label an item that resembles one
 asked before (by its scores of all labels) comes after the others: the second photo of a burst teaches little.
 """
