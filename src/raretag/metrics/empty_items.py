@@ -27,8 +27,8 @@ EVERY:
     log e_h ~ Normal(log P(no mark), s^2),   r ~ Normal(h + (1 - h) \rho, u^2)                             (3)
 
 s and u are the errors of e and r in as many items, and a MISFIT each, as no family of k is exact, and single items have
-a few more labels than empty ones. EVERY is about what was seen: six of the seven data sets that the promises were
-fitted to have no item without a label.
+a few more labels than empty ones: the further \rho is from 1, the more of r that may explain. EVERY is about what was
+seen: six of the seven data sets that the promises were fitted to have no item without a label.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ Bools = NDArray[np.bool_]
 
 FEWEST = 0.03  # empty items; where they are fewer, somebody may have left out the others
 EVERY = 0.8  # weight of the reading that every item has a label
-MISFIT, MISFIT_OF_RATIO = 0.03, 0.1  # of log P(no mark), of r
+MISFIT, MISFIT_OF_RATIO = 0.03, 0.4  # of log P(no mark); of r, times 1 - rho
 CUT = 0.5  # quantile of the highest scores of single items, above which r counts
 HAVE = np.linspace(0.02, 0.98, 25)  # h that are weighed beside 1
 _FEWEST_OF_RATIO = 20  # empty items, and single ones
@@ -75,8 +75,9 @@ class Ratio:
         )
         value = high / of_single
         chance = (1 - high) / high / len(empty) + (1 - of_single) / of_single / len(single)
-        error = np.sqrt(value**2 * chance + MISFIT_OF_RATIO**2)
-        return cls(min(float(value), 1.0), float(error), float(of_none / of_single))
+        rho = of_none / of_single
+        error = np.sqrt(value**2 * chance + (MISFIT_OF_RATIO * (1 - rho)) ** 2)
+        return cls(min(float(value), 1.0), float(error), float(rho))
 
     def density(self, have: float) -> float:
         """Of r, if the share `have` of the empty items has a label."""
