@@ -66,6 +66,7 @@ WON = {  # plans with a page in docs/benchmarks in which it had the best mAP of 
     "focal": ("plm_3", "zhang_4", "zhang_5", "zhang_6"),
     "ignore_likely": ("comic_3", "zhang_4", "zhang_5", "zhang_6"),
     "logistic_regression": ("db_1", "zhang_3"),
+    "partial_label_masking": ("plm_5", "plm_6"),
     "rebalanced": ("db_2",),
     "role": ("zhang_3",),
     "weak_negative": ("zhang_4", "zhang_5", "zhang_6", "zhang_large"),
