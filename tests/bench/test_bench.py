@@ -11,7 +11,7 @@ from safetensors.torch import load_file, save_file
 
 from raretag.bench import plan as plans
 from raretag.bench import results, runner, table
-from raretag.bench.estimate import estimate
+from raretag.bench.estimate import READ, Estimate, estimate, kind_of
 from raretag.bench.worker import run_task
 from raretag.config.settings import compose
 from raretag.core.errors import UserError
@@ -223,6 +223,17 @@ def test_an_estimate_takes_what_ended_runs_took_and_guesses_when_the_time_is_up(
         "6 of 8 runs to do, about 3 minutes with 2 jobs",
         "  2 runs by runs that have ended (within a fifth or so)",
         "  4 runs by runs like them (a guess: it may be several times as long)",
+    ]
+
+
+def test_a_run_that_cannot_run_counts_once_though_its_cost_is_known(small):
+    grid = plans.cells(small, "small")
+    found = Estimate(failed={grid[0].data.label: "absent"})
+    for cell in grid:
+        found.know(kind_of(cell), 60.0, READ)
+    assert found.sentence(grid, len(grid), jobs=1).splitlines() == [
+        "8 of 8 runs to do, how long they take is not known",
+        "  8 runs cannot run here",
     ]
 
 

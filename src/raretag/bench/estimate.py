@@ -46,14 +46,14 @@ class Estimate:
 
     def sentence(self, left: Sequence[Cell], total: int, jobs: int) -> str:
         """What is to do, how long it takes, and how sure that is."""
-        known = [cell for cell in left if kind_of(cell) in self.seconds]
+        unable = [cell for cell in left if {kind_of(cell), cell.data.label} & self.failed.keys()]
+        known = [cell for cell in left if kind_of(cell) in self.seconds and cell not in unable]
         minutes = sum(self.seconds[kind_of(cell)] for cell in known) / jobs / 60
         how_long = f"about {minutes:.0f} minutes with {jobs} jobs" if minutes else "how long they take is not known"
         lines = [f"{len(left)} of {total} runs to do, {how_long}"]
         for source, sure in SURE.items():
             number = sum(self.source[kind_of(cell)] == source for cell in known)
             lines += [f"  {number} runs by {source} ({sure})"] if number else []
-        unable = [cell for cell in left if {kind_of(cell), cell.data.label} & self.failed.keys()]
         lines += [f"  {len(unable)} runs cannot run here"] if unable else []
         unknown = len(left) - len(known) - len(unable)
         lines += (
