@@ -171,6 +171,7 @@ def _(
     {"mean_of": "batch", "tau": 0.5},
     {"mean_of": "positives", "cap": 0.1, "tau": 0.5},
     {"scale": "positives", "warm_up": 0.0},
+    {"scale": "corrected", "warm_up": 0.0, "tau": 0.5, "cap": None},
     {"base": BCE, "tau": 0.5, "cap": None},
     {"margin": 1.0, "cap": None},
     same=[
@@ -197,8 +198,9 @@ def _(
         return missing
 
     added = at.row in corrected(at.column)
-    positives = sum(y or 0.0 for row in batch.y for y in row) + sum(len(corrected(c)) for c in range(labels))
-    factor = rows / max(1.0, positives) if scale == "positives" else 1.0
+    number = sum(len(corrected(c)) for c in range(labels))
+    positives = sum(y or 0.0 for row in batch.y for y in row) + number
+    factor = {"none": 1.0, "corrected": rows / (number or rows), "positives": rows / max(1.0, positives)}[scale]
     y = 1.0 if added else at.y
     if base == BCE:
         return cross_entropy(at.p, y) if at.observed or added else None

@@ -52,6 +52,7 @@ from raretag.core.numerics import in_full_precision, log_softmax
 from raretag.core.targets import LabelStatistics, Targets
 from raretag.objective.reductions import Per
 
+Scale = Literal["none", "corrected", "positives"]  # of reflective_correction
 BRANCHES = ("head", "tail", "balanced")
 LEAST, MOST = log(1e-8), log(1 - 1e-6)  # of the logarithm of a product
 
@@ -92,6 +93,7 @@ class Comic(Method):
         tau: float = 0.7,
         warm_up: float = 0.1,
         cap: float | None = 1.0,
+        scale: Scale = "none",
         product: Literal["probabilities", "logits"] = "probabilities",
         power: float = 2.0,
         predict: Literal["balanced", "head", "tail", "mean"] = "balanced",
@@ -117,7 +119,7 @@ class Comic(Method):
                 loss = {"distribution": distribution, **loss}
             elif isinstance(loss, Method):
                 loss = deepcopy(loss)  # the corrector completes labels in its own way, and has a state of its own
-            options: dict[str, Any] = {"base": loss, "tau": tau, "warm_up": warm_up, "cap": cap}
+            options: dict[str, Any] = {"base": loss, "tau": tau, "warm_up": warm_up, "cap": cap, "scale": scale}
             self.corrector = build_method("reflective_correction", statistics, items=items, seed=seed, **options)
         if not balance:
             self.branches = "single"

@@ -8,10 +8,10 @@ Paper and code::
     p_c      p                      prediction                              [B, C]
     P_c      mean                   running mean of p_c over past batches, state      [C]
     tau      tau                    threshold
-    B, N     rows, positives of the batch
+    B, N     rows, and corrected labels (or all positives) of the batch
 
     (2)  an unknown label is 1 if p_c > max(tau, P_c), else what the base takes it for
-    (3)  L = the base's loss of these labels, times B / N if scale = "positives"
+    (3)  L = the base's loss of these labels, times B / N if scale = "corrected" or "positives"
 
 Nothing is corrected before the share `warm_up` of the epochs has passed. In an epoch a label gets at most `cap` times
 as many corrections as it has observed positives: a batch that would exceed this does not correct the label.
@@ -22,14 +22,15 @@ Reduces to:
 Departs from the paper:
     warm-up and cap are ours: early and focal predictions are high for every label, and then every label is "missing".
     The factor B / N is off: the reduction of the base already bounds the loss. In print N is the number of corrected
-    labels, which is often 0; here, as in the code, it is the number of positives after correction.
+    labels (scale="corrected"). It is often 0, and nothing is said about that: such a batch is not scaled here.
     "Past data with class c" may mean the items that have the label: mean_of="positives".
     The default tau is the paper's, for the paper's base; with a base like binary_cross_entropy, use .5 to .6.
 
 Departs from the authors' code:
     their P_c is the mean over the batch itself (mean_of="batch") and observed positives lose 1 of their logit
     (margin=1), active at once (warm_up=0, cap=None), over base={"name": "multi_focal", "class_weight": True,
-    "distribution": "dynamic", "reduce": "sum"}, scale="positives".
+    "distribution": "dynamic", "reduce": "sum"}; their N is the number of positives after correction
+    (scale="positives").
     Only unknown labels are corrected; in the code an observed negative is unknown too.
 """
 
@@ -50,6 +51,7 @@ from raretag.core.targets import Completed, LabelStatistics, Targets, either, ze
 from raretag.objective.shapes import ObservedMargin
 
 MeanOf = Literal["all", "positives", "batch"]
+Scale = Literal["none", "corrected", "positives"]
 
 
 class ReflectiveCorrection(Method):
@@ -74,7 +76,7 @@ class ReflectiveCorrection(Method):
         mean_of: MeanOf = "all",
         warm_up: float = 0.1,
         cap: float | None = 1.0,
-        scale: Literal["none", "positives"] = "none",
+        scale: Scale = "none",
         margin: float = 0.0,
     ) -> None:
         if not 0 <= tau <= 1:
@@ -96,7 +98,7 @@ class ReflectiveCorrection(Method):
             objective.replaced(
                 complete=corrector,
                 shape=ObservedMargin(margin) if margin else objective.shape,
-                weigh=PerPositive(objective.weigh) if scale == "positives" else objective.weigh,
+                weigh=objective.weigh if scale == "none" else RowsPer(scale, objective.weigh),
             )
         )
         self.sampler = below.sampler
@@ -188,17 +190,23 @@ class Corrector(Complete):
         return {"corrected_last_epoch": float(self.finished), "corrected_ever": float(self.ever)}
 
 
-class PerPositive(Weigh):
-    """B / N: rows over positives, in the batch of all processes."""
+class RowsPer(Weigh):
+    """B / N: rows over corrected labels, or over all positives, in the batch of all processes."""
 
     whole_batch = True
 
-    def __init__(self, below: Weigh | None) -> None:
+    def __init__(self, of: Literal["corrected", "positives"], below: Weigh | None) -> None:
         super().__init__()
-        self.below = below
+        self.of, self.below = of, below
 
     def forward(self, logits: Tensor, completed: Completed, context: Context) -> Tensor:
         rows = processes.total(logits.new_tensor(float(len(logits))))
-        positives = processes.total(context.total(zero_outside(completed.value, completed.counted).sum()))
-        scale = rows / positives.clamp(min=1.0)
+        value = zero_outside(completed.value, completed.counted)
+        if self.of == "corrected":
+            corrected = (~completed.observed & (value == 1)).sum().to(rows.dtype)
+            number = processes.total(context.total(corrected))
+            number = torch.where(number > 0, number, rows)  # nothing was corrected: a factor of 1
+        else:
+            number = processes.total(context.total(value.sum()))
+        scale = rows / number.clamp(min=1.0)
         return scale if self.below is None else scale * self.below(logits, completed, context)
