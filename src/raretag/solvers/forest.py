@@ -51,7 +51,7 @@ PROJECTED = 64  # labels that a tree is grown for; of more, so many random mixtu
 KEPT = 64  # labels of a leaf
 AT_ONCE = 10  # trees that are kept together if a run is stopped
 # Work: items x their depth x columns that are tried x labels of a tree x trees.
-WORK = 3 * 2**29  # for each label: half a second
+WORK = 5 * 2**28  # for each label: about a second
 MOST_WORK = 2**37  # for all labels: a minute
 TIMES_LINE = 2000  # for each entry of the features and label, which is what a line costs
 FEWEST = 30  # trees that are worth growing, also where a line costs little; 50 gain 0.2 mAP more (docs/log.md)
