@@ -190,6 +190,30 @@ def test_groups_with_few_test_positives_are_not_judged():
     assert "tail 0.25 (of 8 positives: too few to judge)" in found.text
 
 
+@pytest.mark.parametrize(
+    ("positives", "often", "title"),
+    [
+        ((20, 20, 5), 0, "Each of the 2 groups that can be judged is predicted about as often as it occurs"),
+        ((20, 5, 5), 0, "The only group that can be judged is predicted about as often as it occurs"),
+        ((20, 20, 20), 0, "Every group is predicted about as often as it occurs"),
+        ((20, 20, 20), 30, "Predicted every group too often"),
+        ((20, 20, 5), 30, "Predicted head and medium too often"),
+    ],
+)
+def test_the_title_claims_no_more_groups_than_were_judged(positives, often, title):
+    positive = np.arange(100)[:, None] < np.array(positives)
+    p = np.where(positive, 0.9, 0.1)
+    p[50 : 50 + often] = 0.8
+    study = with_thresholds(make_study(p, positive, counts=np.array([500, 50, 5])), [0.5] * 3)
+    assert doctor.balance(study).title == title
+
+
+def test_of_many_labels_a_few_are_named_and_the_others_counted():
+    study = random_study(labels=11)
+    assert doctor.listed(study, [0, 1]) == "“label 0”, “label 1”"
+    assert doctor.listed(study, list(range(11))).endswith("“label 7” and 3 more")
+
+
 def test_balance_is_judged_at_the_thresholds_that_predictions_use():
     """Twice as many predictions as positives at 0.5, but not at 0.7."""
     positive = np.zeros((100, 1), bool)

@@ -50,6 +50,15 @@ def test_unmarked_items_that_score_like_marked_ones_are_a_sign():
     assert signs_in_scores(z, LabelStore.from_dense(truth.astype(float))) == []
 
 
+@pytest.mark.parametrize("knows", [0.0, 0.5, 1.0])
+@pytest.mark.parametrize("seed", [0, 1])
+def test_a_model_that_knows_little_is_no_sign_that_complete_tags_are_missing(knows, seed):
+    generator = np.random.default_rng(seed)
+    truth = np.eye(8)[generator.integers(0, 8, 2000)] + (generator.random((2000, 8)) < 0.1) > 0
+    z = generator.normal(size=truth.shape) + knows * truth
+    assert signs_in_scores(z, LabelStore.from_dense(truth.astype(float))) == []
+
+
 def test_rare_labels_come_first_and_share_their_turns():
     p = np.array([0.9, 0.9, 0.9, 0.5, 0.5])
     label = np.array([0, 0, 0, 1, 2])

@@ -140,7 +140,7 @@ def balance(study: Study) -> Finding | None:
     if not judged:
         return None
     text = f"Predicted over true positives on the {study.measured_items}: {', '.join(ratios)}."
-    parts = [f"{_and(groups, judged)} too {word}" for word, groups in sides.items() if groups]
+    parts = [f"{_and(groups, len(ratios))} too {word}" for word, groups in sides.items() if groups]
     if not parts:
         whom = "Every group" if judged == len(ratios) else f"Each of the {judged} groups that can be judged"
         whom = "The only group that can be judged" if judged == 1 < len(ratios) else whom

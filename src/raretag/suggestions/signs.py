@@ -2,7 +2,8 @@ r"""Signs that tags are missing where no file says so: a list of tags leaves out
 
 Two signs, each with what it assumes. Items without any tag: if every item truly has at least one label, their share
 tells how many tags are marked (empty_items.py). And scores: unmarked items that score out of fold like marked ones
-(label_frequency.py).
+(label_frequency.py). Scores alone cannot tell missing tags from a model that knows little, so an interval that reaches
+nearly all tags, or nearly everything, is not called a sign.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from raretag.suggestions.probabilities import estimate_probabilities
 
 _FEWEST = 50  # marked positives from which scores are looked at
 _MOST_ENTRIES = 40_000_000  # N x C
+_HIGHEST, _WIDEST = 0.9, 0.5  # ends and widths of intervals beyond which scores show nothing (docs/log.md)
 
 
 def signs_in_labels(labels: LabelStore, absent: str = "negative") -> list[str]:
@@ -40,7 +42,7 @@ def signs_in_scores(logits: Floats, labels: LabelStore) -> list[str]:
         return []
     frequency = estimate_probabilities(logits, targets).frequency
     middle, low, high = frequency.interval()
-    if high > 0.97 or middle > 0.9:
+    if high > _HIGHEST or high - low > _WIDEST:
         return []
     return [
         f"unmarked items score like marked ones (out of fold): about {middle:.0%} of the tags are marked, between "
