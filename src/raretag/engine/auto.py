@@ -25,6 +25,14 @@ WEIGHTS = 2**27  # labels x columns: four bytes for each, a few times over
 # On what and where, not how it trains.
 BESIDES = {"devices", "nodes", "accelerator", "precision", "workers", "use_all", "refit", "fine_tune"}
 SOLVER, RANKER = "blend", "ridge_centroids"  # for feature vectors; for those with very many labels
+# A network for feature vectors that are too many for both trains for as long as validation gains (docs/log.md).
+STEPS: dict[str, Any] = {
+    "batch_size": 256,
+    "learning_rate": 2e-3,
+    "schedule": "constant",
+    "epochs": 100,
+    "patience": 3,
+}
 _ALL = (
     "linear models and, where held-out folds show that they help, a kernel, a forest and small networks are fitted to "
     "all of them at once"
@@ -56,7 +64,10 @@ def choose_method(config: Config, data: DataSet, listener: Listener, *, own_mode
     listener.message(
         f"no method was named, so {name} was chosen. {reason_for(name, config, stepwise, inputs.ndim, size)}"
     )
-    return config.model_copy(update={"method": config.method.model_copy(update={"name": name})})
+    changes: dict[str, Any] = {"method": config.method.model_copy(update={"name": name})}
+    if inputs.ndim == 2 and not stepwise and name not in (SOLVER, RANKER):
+        changes["train"] = config.train.model_copy(update=STEPS)
+    return config.model_copy(update=changes)
 
 
 def unstepped(data: DataSet) -> str | None:
@@ -99,6 +110,7 @@ def reason_for(name: str, config: Config, stepwise: bool, dimensions: int, size:
             "features and labels stay sparse from the file to the model. "
             f"--method {SOLVER} would score all of them, and `raretag list ranking` shows other rankers."
         )
+    more = "More epochs (train.epochs) may do better"
     if config.method.options:
         why = f"The option method.{next(iter(config.method.options))} belongs to the plain loss"
     elif stepwise:
@@ -107,8 +119,9 @@ def reason_for(name: str, config: Config, stepwise: bool, dimensions: int, size:
         why = "Items are not feature vectors, so a network is trained on them step by step"
     else:
         why = f"The data ({size}) is too large for {SOLVER}, so a network is trained on it step by step"
+        more = f"It is trained until the validation mAP has not risen for {STEPS['patience']} epochs"
     loss = "unknown labels count as negatives" if name == "assume_negative" else "each label is a separate yes or no"
-    return f"{why}. In the plain loss {loss}. More epochs (train.epochs) may do better; {others}."
+    return f"{why}. In the plain loss {loss}. {more}; {others}."
 
 
 def is_stepwise(config: Config, *, own_model: bool) -> bool:
