@@ -132,6 +132,9 @@ def trained(tmp_path_factory):
     (folder / "my.csv").write_text("text,tags\n" + "\n".join(lines) + "\n")
     executed = run(
         "import sys\n"
+        "import importlib.util\n"
+        "find = importlib.util.find_spec\n"  # the same with and without a text encoder on this machine
+        "importlib.util.find_spec = lambda name, *more: None if name.startswith('gt_all') else find(name, *more)\n"
         "found = set()\n"
         "def profile(frame, event, argument):\n"
         "    name = frame.f_code.co_filename\n"

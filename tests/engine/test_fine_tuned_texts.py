@@ -100,8 +100,16 @@ def test_a_data_set_of_ones_own_with_validation_items_is_tuned_on_all_of_them(te
 
 
 def test_without_an_encoder_there_is_nothing_to_tune(texts, tmp_path):
-    with pytest.raises(UserError, match="behind a pretrained encoder, and none is here"):
+    with pytest.raises(UserError, match="behind a pretrained encoder, and these items have none"):
         run(beside(texts, "data.representation=tfidf"), tmp_path / "run")
+
+
+def test_a_text_beside_other_columns_is_not_tuned(texts, tmp_path):
+    words, *rows = texts[0].read_text().splitlines()
+    lines = [f"{words},price", *(f"{row},{n}.5" for n, row in enumerate(rows))]
+    texts[0].write_text("\n".join(lines) + "\n")
+    with pytest.raises(UserError, match="several kinds of columns"):
+        run(beside(texts, "data.text=text", "data.features=[price]"), tmp_path / "run")
 
 
 def test_the_head_begins_as_logistic_regression_on_the_frozen_vectors(texts, tmp_path, monkeypatch):

@@ -135,6 +135,8 @@ def test_an_image_is_computed_once_by_its_content(table: Any, monkeypatch: pytes
 
     assert computed() == 60
     assert computed() == 0
+    known = [line for line in train(table, effort="quick")[1] if line.endswith("train items, known already")]
+    assert known == ["EfficientNet-Lite2 (frozen, weights: Apache-2.0): features of 60 train items, known already"]
     Image.new("RGB", (20, 20), "white").save(table.parent / "7.png")  # another image under an old name
     assert computed() == 1
     (table.parent / "60.png").write_bytes((table.parent / "8.png").read_bytes())  # an old one under a new name
@@ -173,6 +175,7 @@ def test_fine_tuning_starts_from_the_frozen_model_and_is_served_with_it(table: A
     run, lines = train(table, effort="quick", fine_tune="focal", epochs=2, batch_size=8, out=tmp_path / "run")
     assert sum(line.startswith("fine-tuning 2 networks on 30 images each for 2 epochs: about") for line in lines) == 1
     assert any(line.startswith("mAP out of fold: frozen") for line in lines)
+    assert not any("not used" in line for line in lines)  # epochs and batches are those of the networks
     assert run.record.fitted_on["model"]["networks"] == 2
     assert run.record.fitted_on["thresholds"] == {"from": "out of fold", "items": 60}
     paths = [str(tmp_path / f"{number}.png") for number in range(3)]

@@ -12,6 +12,7 @@ from PIL import Image
 
 from raretag.core.errors import UserError
 from raretag.core.registry import build
+from raretag.models import timm_model
 from raretag.models.pretrained import brightness
 
 if find_spec("timm") is None:
@@ -55,6 +56,43 @@ def test_width_and_size_are_those_of_the_model(architecture: str) -> None:
     assert found.shape == (2, model.features)
     assert model.side == wanted
     assert model.licence
+
+
+@pytest.mark.parametrize(
+    "architecture", ["vit_tiny_patch16_224", "swin_tiny_patch4_window7_224", "vit_small_patch14_dinov2"]
+)
+@torch.no_grad()
+def test_a_network_of_one_size_is_made_for_the_size_that_is_asked_for(architecture: str) -> None:
+    side = 112  # a multiple of all of their patches
+    model = make(architecture, side=side, frozen=True)
+    assert model.side == side
+    assert model(torch.randn(2, 3, 64, 64)).shape == (2, model.features)
+
+
+@torch.no_grad()
+def test_weights_of_one_size_serve_another(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
+    """Places of a vision transformer are spread anew; a network that cannot do so is refused in one line."""
+    import timm
+    from safetensors.torch import save_file
+
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    for architecture in ("vit_tiny_patch16_224", "levit_128s"):
+        weights = timm.create_model(architecture, pretrained=False).state_dict()
+        save_file({name: one.contiguous() for name, one in weights.items()}, tmp_path / f"{architecture}.safetensors")
+    monkeypatch.setattr(timm_model, "weights_file", lambda about: tmp_path / f"{about['architecture']}.safetensors")
+    whole = make("vit_tiny_patch16_224", pretrained=True)
+    small = make("vit_tiny_patch16_224", pretrained=True, side=96)
+    assert small.network.pos_embed.shape[1] == 1 + 6 * 6
+    torch.testing.assert_close(small.network.blocks[0].attn.qkv.weight, whole.network.blocks[0].attn.qkv.weight)
+    with pytest.raises(UserError, match=r"levit_128s cannot be used for images of 160 x 160 pixels: .*size mismatch"):
+        make("levit_128s", pretrained=True, side=160)
+
+
+def test_names_that_timm_does_not_know_are_told_in_one_line() -> None:
+    with pytest.raises(UserError, match=r"no weights 'nosuch' of 'resnet10t'; it has: resnet10t\.c3_in1k"):
+        make("resnet10t.nosuch")
+    with pytest.raises(UserError, match=r"no model 'resnet10'; perhaps: .*resnet10t"):
+        make("resnet10")
 
 
 @torch.no_grad()

@@ -155,8 +155,8 @@ def resolve_auto(
 
 
 def unused_settings(config: Config, learner: Method | Solver | Ranker) -> list[str]:
-    """Settings that a solver or a ranker does not look at, as it takes no steps."""
-    if isinstance(learner, Method):
+    """Settings that a solver or a ranker does not look at, as it takes no steps; those of `--fine-tune` do."""
+    if isinstance(learner, Method) or config.fine_tune.name != "none":
         return []
     plain, train = Train(), config.train
     steps = Train.model_fields.keys() - BESIDES

@@ -157,6 +157,8 @@ class Cache:
             computed = self.compute(items, torch.tensor(list(new.values())), name, workers, listener)
             self.keep(list(new), computed)
             known |= dict(zip(new, computed, strict=True))
+        elif keys:
+            listener.message(f"{described(self.encoder)}: features of {len(items):,} {name} items, known already")
         return torch.stack([known[key] for key in keys]) if keys else torch.empty(0, width_of(self.encoder))
 
     def known(self, wanted: set[bytes]) -> dict[bytes, Tensor]:

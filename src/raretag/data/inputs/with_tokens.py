@@ -14,6 +14,7 @@ from torch import Tensor
 from raretag.core.protocols import Inputs
 from raretag.data.dataset import DataSet, Items, Joined, Selected
 from raretag.data.inputs.encoder import EncodedTexts
+from raretag.data.inputs.mixed import Mixed
 from raretag.data.inputs.text import SideBySide
 from raretag.data.inputs.tokens import WITH_TOKENS, TokenInputs
 
@@ -45,7 +46,9 @@ class WithTokens:
 
 
 def encoded_texts(inputs: Any) -> EncodedTexts | None:
-    """The vectors that an encoder made, alone or beside words; None if there are none."""
+    """The vectors that an encoder made, alone or beside words; None if there are none, or columns of other kinds."""
+    if isinstance(inputs, Mixed):  # its items are rows of a table, not texts
+        return None
     if isinstance(inputs, Selected):
         return encoded_texts(inputs.inputs)
     if isinstance(inputs, Joined):
