@@ -92,8 +92,8 @@ def test_the_reason_for_the_default_fits_the_effort_that_was_asked_for():
     }
     assert "a forest" not in said["quick"]
     assert "--effort quick is faster" not in said["quick"]
-    assert "--effort quick is faster, --effort best tries more" in said["default"]
-    assert "--effort best tries more" not in said["best"]
+    assert "--effort quick is faster; --effort best chooses by ten folds instead of five" in said["default"]
+    assert "--effort best chooses" not in said["best"]
 
 
 def test_a_sentence_names_only_as_many_columns_as_it_can():

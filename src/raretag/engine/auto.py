@@ -39,7 +39,8 @@ _ALL = (
 )
 EFFORTS = {  # what the solver fits, and what else could be asked for
     "quick": "--effort quick fits logistic regression, helped by labels that occur together; without it more is tried",
-    "default": f"{_ALL}. --effort quick is faster, --effort best tries more",
+    "default": f"{_ALL}. --effort quick is faster; --effort best chooses by ten folds instead of five: up to twice the "
+    "time for little or no gain",
     "best": f"{_ALL}. Without --effort best, it is faster",
 }
 
