@@ -151,7 +151,7 @@ def test_a_checkpoint_in_the_middle_of_an_epoch_loses_nothing() -> None:
         {"tau": 1.5},
         {"warm_up": 2.0},
         {"cap": -1.0},
-        {"scale": "corrected"},
+        {"scale": "rows"},
         {"base": "reflective_correction"},
         {"base": "expected_positive"},
         {"base": "negative_tolerant", "margin": 1.0},

@@ -45,7 +45,7 @@ class Network(nn.Module):
 def timm(monkeypatch: pytest.MonkeyPatch) -> None:
     module: Any = ModuleType("timm")
     module.is_model = lambda name: name == "resnet50"
-    module.list_models = lambda pattern: ["resnet50"] if pattern == "*resnet*" else []
+    module.list_models = lambda pattern="*": ["resnet50"] if pattern == "*resnet*" else []
     module.create_model = lambda name, pretrained, in_chans, num_classes: Network(in_chans)
     module.get_pretrained_cfg = lambda name, allow_unregistered: SimpleNamespace(to_dict=lambda: {"license": "mit"})
     module.data = SimpleNamespace(
