@@ -47,7 +47,7 @@ NEEDS = {  # headings of `raretag list methods`, in the order of how much a meth
 WON = {  # plans with a page in docs/benchmarks in which it had the best mAP of a section at least; a test compares
     "assume_negative": ("spml_maps",),
     "asymmetric": ("zhang_3", "zhang_4", "zhang_5"),
-    "binary_cross_entropy": ("plm_1", "zhang_4", "zhang_fig_2"),
+    "binary_cross_entropy": ("plm_1", "plm_3", "zhang_4", "zhang_fig_2"),
     "blend": ("default", "default_texts", "spml"),
     "combined": ("combinations",),
     "comic": (
